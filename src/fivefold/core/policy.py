@@ -1,0 +1,158 @@
+"""The one policy: every number of the specification that a user may set, typed, validated, frozen (P1).
+
+Defaults are the specification's; each field says which rule it belongs to. ``Policy.of`` checks names and ranges and
+refuses by name; where the values come from (file, environment, flags, code) is the shell's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ..errors import PolicyError
+from .messages import JSON
+
+COMPACTABLE = ("read", "shell", "grep", "glob", "web_search", "web_fetch", "edit", "write")
+"""Kinds of tools whose results may be cleared (M1)."""
+
+Count: TypeAlias = int
+
+
+class WindowPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 2. All in tokens."""
+
+    cap_tokens: int | None = None
+    """Cap on the context window, before the reserve (W1)."""
+    summary_reserve_tokens: int = 20_000
+    """Kept free for a summary, at most the model's maximum output (W1)."""
+    auto_buffer_tokens: int = 13_000
+    """Distance of the auto-compact threshold from the effective window (W2)."""
+    warning_buffer_tokens: int = 20_000
+    """Distance of the warning and error thresholds from the threshold (W3)."""
+    blocking_buffer_tokens: int = 3_000
+    """Distance of the blocking limit from the effective window (W4)."""
+    full_size_tokens: int = 100_000
+    """Below this window the four buffers shrink in proportion (W7)."""
+    threshold_percent: float | None = None
+    """Override of the auto threshold as a percentage of the effective window; may only lower it (W2)."""
+    threshold_tokens: int | None = None
+    """Override of the auto threshold in tokens; may only lower it (W2)."""
+    cheapest: bool = False
+    """Stay under the lowest price cliff of the model (W10)."""
+
+
+class MicroPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 4."""
+
+    compactable: tuple[str, ...] = COMPACTABLE
+    time_clear: bool = False
+    """Path 1, clear when the cache has expired for certain (M2)."""
+    idle_minutes: int = 60
+    keep_results: int = 5
+    edits_trigger_results: int = 20
+    edits_keep_results: int = 5
+    min_gain_tokens: int = 20_000
+    """Least gain of one clearing (M8)."""
+    pays: bool = False
+    """Path "pays" (M9)."""
+    result_percent: float = 25.0
+    """A single result over this share of the effective window is shown head and tail (M10)."""
+    round_percent: float = 50.0
+    """All results of one round together hold at most this share (M10)."""
+
+
+class AutoPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 3."""
+
+    enabled: bool = True
+    """Levels 1, 2 and 4, everything unasked (A3)."""
+    reactive_only: bool = False
+    max_failures: int = 3
+    """Failures in a row that open the breaker (A6)."""
+    floor_percent: float = 1.0
+    """Growth, in percent of the window, before another attempt (A10)."""
+    headroom_percent: float = 20.0
+    """Success leaves this share of the threshold free (A11)."""
+    cold_percent: float = 50.0
+    """Share of the threshold from which a fold is made on a dead cache (A12)."""
+
+
+class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 7. Tokens shrink with small windows (W7)."""
+
+    first_tokens: int = 10_000
+    grow_tokens: int = 5_000
+    tool_calls: int = 3
+    wait_seconds: int = 15
+    stale_seconds: int = 60
+    keep_tokens: int = 10_000
+    keep_entries: int = 5
+    keep_max_tokens: int = 40_000
+
+
+class SummaryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 8."""
+
+    max_tokens: int = 8_000
+    """Size cap of a summary (L12)."""
+    max_retries: int = 3
+    drop_percent: float = 20.0
+    """Rounds dropped where the gap is unknown (L7)."""
+    tail_rounds: int = 3
+    """Floor of the verbatim tail (L14)."""
+
+
+class RestorePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 9."""
+
+    files: int = 5
+    file_tokens: int = 5_000
+    files_tokens: int = 50_000
+    skill_tokens: int = 5_000
+    skills_tokens: int = 25_000
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of it. Immutable; a change makes a new one: ``Policy.of({"window": {"cap_tokens": 64000}})``."""
+
+    window: WindowPolicy = WindowPolicy()
+    micro: MicroPolicy = MicroPolicy()
+    auto: AutoPolicy = AutoPolicy()
+    memory: MemoryPolicy = MemoryPolicy()
+    summary: SummaryPolicy = SummaryPolicy()
+    restore: RestorePolicy = RestorePolicy()
+
+    @classmethod
+    def of(cls, values: Mapping[str, JSON]) -> Policy:
+        """A policy of these values over the defaults. Raises PolicyError naming the field that is unknown or out of range."""
+        try:
+            policy = msgspec.convert(dict(values), cls)
+        except msgspec.ValidationError as error:
+            raise PolicyError(f"policy: {error}") from None
+        _check_ranges(msgspec.to_builtins(policy))
+        return policy
+
+
+Preset: TypeAlias = Literal["default", "no-auto"]
+PRESETS: Mapping[str, Policy] = {"default": Policy(), "no-auto": Policy(auto=AutoPolicy(enabled=False))}
+"""Policies by name."""
+
+
+def _check_ranges(sections: Mapping[str, Mapping[str, object]]) -> None:
+    """Counts are whole and not negative, shares lie in 0–100; zero is refused where it makes no sense."""
+    for section, fields in sections.items():
+        for name, value in fields.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            place = f"policy: {section}.{name}"
+            if name.endswith("_percent") and not 0 < value <= 100:
+                raise PolicyError(f"{place} is {value}, it has to be over 0 and at most 100")
+            if name in _POSITIVE and value < 1:
+                raise PolicyError(f"{place} is {value}, it has to be a positive whole number")
+            if value < 0:
+                raise PolicyError(f"{place} is {value}, it cannot be negative")
+
+
+_POSITIVE = frozenset({"cap_tokens", "threshold_tokens", "keep_results", "max_failures", "full_size_tokens", "tail_rounds"})

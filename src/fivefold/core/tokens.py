@@ -1,0 +1,188 @@
+"""How large the view is (T2–T4, T7): the last response's own count, an estimate of what came after it, and a
+calibration for when a fold has made that count worthless.
+
+Each entry is measured once, when it comes into view. The ledger is a value like the view whose sizes it keeps: carried on
+by ``advance`` at a cost for what is new, and after a fold by one pass over the view that measures only what the
+fold has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+from .entries import SHOWN_AS, Entry
+from .estimate import Measure
+from .pairing import same_response
+from .view import View
+
+Measurer: TypeAlias = Callable[[Entry], Measure]
+SizeSource: TypeAlias = Literal["usage", "usage+estimate", "calibrated", "estimate"]
+
+PADDING = 4 / 3
+"""What an estimate is multiplied by where nothing better is known (T1)."""
+MIN_SAMPLE_TOKENS = 1_000
+"""Growth between two responses from which their ratio of true to estimated tokens says something."""
+MAX_RATIO = 3.0
+NOTHING = Measure(0, 0, False)
+
+
+class Size(NamedTuple):
+    """The size of a view. ``used`` is the number to decide by; ``estimate`` is what the padded estimate alone says."""
+
+    used: int
+    source: SizeSource
+    estimate: int
+    bytes: int
+    uncertain: bool
+
+
+class Sample(NamedTuple):
+    """One response: the tokens that the provider counted before it, and the unpadded estimate of the same."""
+
+    counted: int
+    estimated: int
+
+
+class Calibration(NamedTuple):
+    """True ÷ estimated, and the fixed overhead of system prompt and tools, learned from responses (T3)."""
+
+    ratio: float | None = None
+    overhead: int | None = None
+    first: Sample | None = None
+
+    def learn(self, sample: Sample) -> Calibration:
+        """With one more response since the last fold."""
+        if self.first is None:
+            overhead = max(0, sample.counted - round(sample.estimated * (self.ratio or 1.0)))
+            return Calibration(self.ratio, overhead, sample)
+        grown = sample.estimated - self.first.estimated
+        if grown < MIN_SAMPLE_TOKENS:
+            return self
+        ratio = min(MAX_RATIO, max(1.0, (sample.counted - self.first.counted) / grown))
+        return Calibration(ratio, max(0, self.first.counted - round(self.first.estimated * ratio)), self.first)
+
+    def folded(self) -> Calibration:
+        """After a fold: what was learned stays, the samples start anew."""
+        return self._replace(first=None)
+
+    def apply(self, estimated: int) -> int:
+        """Tokens that an unpadded estimate stands for; never below it."""
+        return max(estimated, _up(estimated * (PADDING if self.ratio is None else self.ratio)))
+
+
+class _Response(NamedTuple):
+    """The response that is coming in: its id, the estimate of all before it, and of what came since that is not its own."""
+
+    api_id: str | None
+    before: int
+    since: int
+
+
+class _Anchor(NamedTuple):
+    """The last response with usage: its size, and the estimate of what came since that is not its own."""
+
+    response: _Response
+    size: int
+    since: int
+
+
+class Ledger:
+    """Sizes of a view. ``overhead`` is the estimate of system prompt and tools, for as long as no response has told."""
+
+    __slots__ = ("_adjacent", "_anchor", "_measures", "_response", "bytes", "calibration", "estimated", "overhead", "uncertain", "view")
+
+    def __init__(self, view: View, measure: Measurer, *, overhead: Measure = NOTHING) -> None:
+        self.overhead = overhead
+        self.calibration = Calibration()
+        self._load(view, measure, {})
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The measure of each entry shown, in the view's order."""
+        return self._measures[: len(self.view)]
+
+    def size(self) -> Size:
+        """The size of the view now."""
+        padded = _up((self.overhead.tokens + self.estimated) * PADDING)
+        uncertain = self.uncertain > 0
+        total_bytes = self.bytes + self.overhead.bytes
+        if self._anchor is not None:
+            source: SizeSource = "usage+estimate" if self._anchor.since else "usage"
+            return Size(self._anchor.size + self.calibration.apply(self._anchor.since), source, padded, total_bytes, uncertain)
+        if self.calibration.overhead is not None:
+            return Size(self.calibration.overhead + self.calibration.apply(self.estimated), "calibrated", padded, total_bytes, uncertain)
+        return Size(padded, "estimate", padded, total_bytes, uncertain)
+
+    def advance(self, view: View, measure: Measurer) -> Ledger:
+        """The ledger of a later view of the same conversation."""
+        new = object.__new__(Ledger)
+        new.overhead = self.overhead
+        if not view.grown_from(self.view):
+            new.calibration = self.calibration.folded()
+            known = {id(shown.entry): m for shown, m in zip(self.view.shown(), self._measures, strict=False)}
+            new._load(view, measure, known)
+            return new
+        new.view, new.calibration = view, self.calibration
+        new._measures = self._measures if len(self._measures) == len(self.view) else self._measures[: len(self.view)]
+        new.estimated, new.bytes, new.uncertain = self.estimated, self.bytes, self.uncertain
+        new._response, new._anchor, new._adjacent = self._response, self._anchor, self._adjacent
+        for shown in view.shown(len(self.view)):
+            new._add(shown.entry, measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING, anchors=True)
+        return new
+
+    def _load(self, view: View, measure: Measurer, known: dict[int, Measure]) -> None:
+        self.view = view
+        self._measures: list[Measure] = []
+        self.estimated = self.bytes = self.uncertain = 0
+        self._response: _Response | None = None
+        self._anchor: _Anchor | None = None
+        self._adjacent = False
+        for shown in view.shown():
+            found = known.get(id(shown.entry))
+            if found is None:
+                found = measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING
+            fresh = shown.side == 0 and shown.position >= view.log.changed_at
+            self._add(shown.entry, found, anchors=fresh)
+
+    def _add(self, entry: Entry, measured: Measure, *, anchors: bool) -> None:
+        """Take one entry in. ``anchors``: its usage describes the view (it came after the last fold)."""
+        self._measures.append(measured)
+        if entry.kind not in SHOWN_AS:
+            return
+        own = self._follow(entry)
+        if not own and self._response is not None:
+            self._response = self._response._replace(since=self._response.since + measured.tokens)
+        if self._anchor is not None and not (own and self._response is not None and _same(self._response, self._anchor.response)):
+            self._anchor = self._anchor._replace(since=self._anchor.since + measured.tokens)
+        self.estimated += measured.tokens
+        self.bytes += measured.bytes
+        self.uncertain += measured.uncertain
+        if anchors and entry.kind == "assistant" and entry.usage is not None and entry.usage.size > 0 and entry.source in ("main", "sdk"):
+            self._anchor_at(entry.usage.size, entry.usage.size - entry.usage.output)
+
+    def _follow(self, entry: Entry) -> bool:
+        """Whether the entry is part of a response, which it may begin."""
+        if entry.kind != "assistant":
+            self._adjacent = False
+            return False
+        if self._response is None or not same_response(entry, self._response.api_id, self._adjacent):
+            self._response = _Response(entry.api_id, self.estimated, 0)
+        self._adjacent = True
+        return True
+
+    def _anchor_at(self, size: int, counted: int) -> None:
+        response = self._response
+        if response is None:
+            return
+        self._anchor = _Anchor(response, size, response.since)
+        if counted > 0:
+            self.calibration = self.calibration.learn(Sample(counted, response.before))
+
+
+def _same(one: _Response, other: _Response) -> bool:
+    return one.api_id == other.api_id and one.before == other.before
+
+
+def _up(value: float) -> int:
+    return -int(-value // 1)
