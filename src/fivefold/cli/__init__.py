@@ -1,0 +1,49 @@
+"""The command line (Z1, Z2): thin commands over the library.
+
+Exit codes: 0 done; 1 the conversation cannot be made to fit or has violations; 2 usage or input errors.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .. import __version__
+from ..errors import FivefoldError
+from .inspect import inspect
+from .recall import recall
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fivefold")
+def app() -> None:
+    """Keep an LLM agent's conversation inside its context window.
+
+    Every command takes --json. Exit codes: 0 done, 1 the conversation has violations or cannot be made to fit, 2 usage or
+    input errors.
+    """
+
+
+app.add_command(inspect)
+app.add_command(recall)
+
+
+def main() -> None:
+    """Run the command line; errors of ours become one line and exit code 2."""
+    try:
+        app.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.Abort:
+        click.echo("aborted", err=True)
+        sys.exit(130)
+    except FivefoldError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe has gone; nothing is left to be said
+        sys.exit(0)

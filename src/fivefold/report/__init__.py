@@ -1,0 +1,1 @@
+"""What people read: a conversation analysed, as a page and in the terminal."""
