@@ -1,4 +1,4 @@
-"""What one more entry costs as a session grows (T4): log, view and session file.
+"""What one more entry costs as a session grows (T4): log, view, ledger and session file.
 
     python benchmarks/append.py [--sizes 100 1000 10000 100000]
 
@@ -18,8 +18,10 @@ from pathlib import Path
 from time import perf_counter
 
 from fivefold.core.entries import Entry, Head
+from fivefold.core.estimate import measure_entry
 from fivefold.core.log import Log
 from fivefold.core.messages import Text, ToolResult, ToolUse
+from fivefold.core.tokens import Ledger
 from fivefold.core.view import View, view_of
 from fivefold.store.session import Session
 
@@ -43,6 +45,7 @@ class Parts:
     def __init__(self, folder: Path) -> None:
         self.log = Log(Head(id="benchmark"))
         self.viewed: View = view_of(self.log)
+        self.counted = Ledger(self.viewed, measure_entry)
         self.session = Session.create(folder / "s.jsonl", Head(id="benchmark"), fsync="never")
 
     def append(self, entry: Entry) -> None:
@@ -51,13 +54,16 @@ class Parts:
     def view(self, _: Entry) -> None:
         self.viewed = self.viewed.advance(self.log)
 
+    def ledger(self, _: Entry) -> None:
+        self.counted = self.counted.advance(self.viewed, measure_entry)
+
     def file(self, entry: Entry) -> None:
         self.session.append(entry)
 
 
 def steps(parts: Parts) -> dict[str, Callable[[Entry], None]]:
     """The parts by the name that is printed."""
-    return {"log": parts.append, "view": parts.view, "session": parts.file}
+    return {"log": parts.append, "view": parts.view, "ledger": parts.ledger, "session": parts.file}
 
 
 def measure(sizes: list[int]) -> dict[int, dict[str, float]]:

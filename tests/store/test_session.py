@@ -12,7 +12,8 @@ from fivefold.core.entries import Fold, HideSpan, Record, ReplaceBlocks, Target,
 from fivefold.core.log import Log
 from fivefold.core.view import view_of
 from fivefold.errors import DuplicateIdError, FoldError, InputError, LockedError, StoreError
-from fivefold.store.jsonl import read_session, write_session
+from fivefold.store.jsonl import CHUNK, read_session, write_session
+from fivefold.store.lines import encode_line
 from fivefold.store.session import Session
 from tests.store.made import HEAD, all_kinds, answer, call, compaction, log_of, said
 
@@ -82,9 +83,14 @@ def test_k1_a_crash_at_each_byte_of_the_last_write_resumes_to_before_or_after(tm
             assert session.view == view_of(found)
             states.append(found == after)
             session.append(said("next"))
+            session.append(compaction("f99", "e7"))
             assert session.problems == []
-        data = read_session(path)
-        assert (data.log, data.torn) == (found.append(said("next")), None)
+            log = found.append(said("next"), compaction("f99", "e7"))
+            assert session.view == view_of(log)
+        data = read_session(path, history=False)
+        assert (data.torn, data.bad_lines, data.log.base) == (None, (), 7)
+        assert data.lines == path.read_bytes().count(b"\n")
+        assert view_of(data.log) == view_of(log)
     assert states == sorted(states), "once it is after, it stays so"
     assert states[0] is False and states[-1] is True
 
@@ -113,7 +119,11 @@ def test_k1_a_last_line_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> 
         assert session.log == log_of(said("a"), said("b"))
         assert path.read_bytes() == whole
         session.append(compaction("f", "b"))
-    assert read_session(path, history=False).log.base == 2, "the mark counts the line end that was put in"
+    data = read_session(path, history=False)
+    assert data.log.base == 2
+    assert path.read_bytes()[data.end - data.bytes_read + len(whole.split(b"\n")[0]) + 1 :].startswith(b'{"type":"fold"'), (
+        "the mark counts it"
+    )
     assert read_session(path).log == log_of(said("a"), said("b"), compaction("f", "b"))
 
 
@@ -270,6 +280,17 @@ def test_k2_a_mark_that_does_not_fit_makes_the_file_be_read_whole(tmp_path: Path
         path.write_bytes(whole + mark % offset)
         assert view_of(read_session(path, history=False).log) == view_of(log)
         path.write_bytes(whole)
+
+
+def test_k2_a_mark_is_found_wherever_the_pieces_of_the_file_are_parted(tmp_path: Path) -> None:
+    path = session_of(tmp_path / "s.jsonl", said("a"), said("b"), compaction("f", "a"))
+    start = path.read_bytes()
+    mark = start[start.rindex(b"\n", 0, -1) :]
+    frame = len(encode_line(said("z", "")))
+    for parted_at in range(-2, len(mark) + 3):
+        path.write_bytes(start + encode_line(said("z", "x" * (CHUNK - (len(mark) - parted_at) - frame))))
+        assert path.stat().st_size - CHUNK == len(start) - len(mark) + parted_at
+        assert read_session(path, history=False).log.base == 1
 
 
 def test_k2_a_file_edited_by_hand_in_what_is_hidden_is_read_whole(tmp_path: Path) -> None:

@@ -32,9 +32,8 @@ app.add_command(recall)
 def main() -> None:
     """Run the command line; errors of ours become one line and exit code 2."""
     try:
-        app.main(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = app.main(prog_name="fivefold", standalone_mode=False)  # the code of click's Exit, else what the command returns: None
+        sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

@@ -18,6 +18,7 @@ from ..core.transcript import Conversation, ConversationKind, OtherRecord, Trans
 from .anthropic_messages import decode, encode_messages, is_foreign, is_message, is_messages
 from .anthropic_messages import encode as encode_message
 from .common import Ids, transcript
+from .fields import is_single_document
 from .source import MAX_LINE, Source, loads
 
 NAME = "anthropic"
@@ -103,7 +104,8 @@ class _Reading:
         self.found: list[tuple[Head, list[Entry]]] = []
         self.other: list[OtherRecord] = []
         self._ids = Ids("m")
-        self._number = 0
+        self._number = 0  # messages so far, the place of one in a document
+        self._line = 0  # the line being read, the place of all its messages in JSON lines
 
     def frame(self, value: JSON) -> Object:
         """The frame of a value, its conversations taken out. It goes down an object, a list and an object at most."""
@@ -150,9 +152,10 @@ class _Reading:
         entries: list[Entry] = []
         for message in messages:
             self._number += 1
-            entry = decode(message, self._ids, self._number)
+            place = self._line or self._number
+            entry = decode(message, self._ids, place)
             if entry is None:
-                self.source.bad(self._number, "not an object with the role user, assistant or system")
+                self.source.bad(place, "not an object with the role user, assistant or system")
             else:
                 entries.append(entry)
         self.found.append((head, entries))
@@ -161,12 +164,13 @@ class _Reading:
     def lines(self) -> Iterator[JSON]:
         """A frame a line. Lines that are messages make one conversation together."""
         own = -1
+        single = is_single_document(self.source)
         for line, value in self.source.values():
             if not isinstance(value, dict | list):
                 self.source.bad(line.number, f"a {type(value).__name__} where a message or an object with messages was expected")
                 continue
             message = _line_message(value)
-            self._number = line.number
+            self._line = 0 if single else line.number
             if isinstance(message, dict):
                 envelope = message is not value and isinstance(value, dict)
                 time = value.get("timestamp") if envelope and isinstance(value, dict) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..core.economics import Model
@@ -22,6 +22,8 @@ from ..providers.models import Override, lookup
 from .breakdown import break_down
 from .model import BadLineRow, ConversationRow, Report, State, Tokens, Violation, WindowNumbers
 from .timeline import empty_view, live_through
+
+MESSAGES = ("user", "assistant", "system")
 
 
 class Options(NamedTuple):
@@ -115,17 +117,22 @@ def choose(transcript: Transcript, wanted: str | None) -> Conversation:
 
 
 def message_count(log: Log) -> int:
-    """How many messages a log holds: user, assistant, system and attachment entries, the stand-ins of its folds included."""
-    return sum(entry.kind in SHOWN_AS for entry in _all_entries(log))
+    """How many messages of a log stand in its file: user, assistant and system ones, summaries with a line of their own
+    included; what a compaction repeats, and what the harness attached, are none."""
+    return sum(entry.kind in MESSAGES for entry in _recorded(log))
 
 
 def call_count(log: Log) -> int:
-    """How many tool calls a log holds."""
-    return tool_calls(_all_entries(log))
+    """How many calls of client-side tools they hold."""
+    return tool_calls(_recorded(log))
 
 
-def _all_entries(log: Log) -> list[Entry]:
-    return [entry for record in log.records() for entry in ((record,) if isinstance(record, Entry) else stand_ins(record) if isinstance(record, Fold) else ())]
+def _recorded(log: Log) -> Iterator[Entry]:
+    for record in log.records():
+        if isinstance(record, Entry):
+            yield record
+        elif isinstance(record, Fold):
+            yield from (entry for entry in stand_ins(record) if entry.line != record.line)
 
 
 def _row(conversation: Conversation) -> ConversationRow:

@@ -213,7 +213,7 @@ def _scan_back(file: BinaryIO, size: int) -> _Scan:
                 pieces.appendleft(file.read(start - mark.offset))
                 start = mark.offset
             return _Scan(mark, mark.offset, b"".join(pieces)[mark.offset - start :])
-        after = piece[:OVERLAP] if step >= OVERLAP else piece + after[: OVERLAP - step]
+        after = piece[:OVERLAP]
     return _Scan(None, 0, b"".join(pieces))
 
 
