@@ -16,7 +16,7 @@ EXAMPLE ?= $(firstword $(sort $(wildcard examples/*.jsonl examples/*.json)))
 DEMO_PAGE := build/demo/inspect.html
 GATES := tests/test_budgets.py tests/test_layers.py tests/test_tree.py
 # The directories are there so that a file which was removed makes a new wheel too.
-SOURCES := $(shell find src -name __pycache__ -prune -o -name '.*' -prune -o -print) pyproject.toml README.md LICENSE
+SOURCES := $(shell find src -name __pycache__ -prune -o -name '.*' -prune -o -print) pyproject.toml README.md LICENSE NOTICE.md
 PINS := pyproject.toml constraints/base.txt constraints/dev.txt
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 

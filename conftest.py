@@ -7,7 +7,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 import fivefold
 
-pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]).pytest()
+pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "README.zh-CN.md", "docs/*.md"]).pytest()
 
 
 def pytest_report_header() -> str:

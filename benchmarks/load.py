@@ -1,4 +1,4 @@
-"""What loading a Claude Code file costs, as a ratio to decoding its lines as plain JSON (orjson, line by line).
+"""What loading a Claude Code file costs, its first view included, as a ratio to decoding its lines as plain JSON (orjson, line by line).
 
     python benchmarks/load.py FOLDER [RUNS]
 
@@ -17,14 +17,15 @@ from pathlib import Path
 
 import orjson
 
+from fivefold.core.view import view_of
 from fivefold.formats import claude_code
-from fivefold.formats.source import Source
+from fivefold.formats.source import READ_AHEAD, Source
 
 
 def plain(path: Path) -> int:
     """Decode every line as plain JSON and keep the values, as a reader must."""
     values = []
-    with path.open("rb") as file:
+    with path.open("rb", buffering=READ_AHEAD) as file:
         for line in file:
             try:
                 values.append(orjson.loads(line))
@@ -34,8 +35,8 @@ def plain(path: Path) -> int:
 
 
 def load(path: Path) -> int:
-    """Read the file as a transcript."""
-    return len(claude_code.read(Source(path)).conversations)
+    """Read the file as a transcript, and take the view of its conversation."""
+    return len(view_of(claude_code.read(Source(path)).main.log))
 
 
 def seconds(work: Callable[[Path], int], path: Path) -> float:

@@ -66,7 +66,9 @@ def samples() -> list[Sample]:
         for base in (DATA, MORE):
             for path in sorted((base / folder).glob("*")):
                 slug = f"{folder}/{path.name.removesuffix('.json').removesuffix('.traj').rsplit('.', 1)[0] if base is MORE else ''}"
-                known = next((counts[key] for key in (slug, f"{folder}/{path.stem}", f"{folder}/{path.name.split('.')[0]}") if key in counts), None)
+                known = next(
+                    (counts[key] for key in (slug, f"{folder}/{path.stem}", f"{folder}/{path.name.split('.')[0]}") if key in counts), None
+                )
                 found.append(Sample(path, format, *(known or (None, None))) if base is MORE else Sample(path, format))
     return found
 

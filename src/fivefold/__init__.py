@@ -62,7 +62,9 @@ _HOMES = {
     "core.entries": "Boundary Entry Fold Head HideEntries HideSpan HideThinking ReplaceBlocks Target Unfold Usage",
     "core.estimate": "Measure estimate_text measure_blocks measure_entry pad",
     "core.log": "Log",
-    "core.messages": "Compaction Document Image Message Opaque RedactedThinking ServerToolResult ServerToolUse Text Thinking ToolResult ToolUse",
+    "core.messages": (
+        "Compaction Document Image Message Opaque RedactedThinking ServerToolResult ServerToolUse Text Thinking ToolResult ToolUse"
+    ),
     "core.pairing": "legal_cuts pair rounds",
     "core.policy": "Policy",
     "core.repair": "Request outgoing violations",

@@ -1,17 +1,17 @@
 """Every error that fivefold raises on purpose.
 
-    FivefoldError
-    ├── InputError                what was given cannot be used: file, line and the way out are named
-    │   ├── UnknownFormatError        no reader recognises the content
-    │   └── BadLineError              a line that cannot be read, in strict mode
-    ├── LogError                  a record that does not fit the log it is appended to
-    │   ├── DuplicateIdError
-    │   └── FoldError                 a fold whose targets are not there, or an undo of nothing
-    ├── PolicyError               a setting that is unknown or out of range, named
-    ├── UnknownModelError         no window is known for a model (V3)
-    └── StoreError                the session file
-        ├── LockedError               another process writes it (K3)
-        └── WriteError                it could not be written; the conversation goes on in memory (K5)
+FivefoldError
+├── InputError                what was given cannot be used: file, line and the way out are named
+│   ├── UnknownFormatError        no reader recognises the content
+│   └── BadLineError              a line that cannot be read, in strict mode
+├── LogError                  a record that does not fit the log it is appended to
+│   ├── DuplicateIdError
+│   └── FoldError                 a fold whose targets are not there, or an undo of nothing
+├── PolicyError               a setting that is unknown or out of range, named
+├── UnknownModelError         no window is known for a model (V3)
+└── StoreError                the session file
+    ├── LockedError               another process writes it (K3)
+    └── WriteError                it could not be written; the conversation goes on in memory (K5)
 """
 
 from __future__ import annotations

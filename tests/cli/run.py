@@ -11,7 +11,13 @@ from pathlib import Path
 def fivefold(*arguments: str | Path, home: Path | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """``fivefold ARGUMENTS`` with a fixed width and no colour; ``home``: the home folder it sees."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE_", "CODEX_", "FIVEFOLD_", "XDG_"))}
-    environment |= {"COLUMNS": "100", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
+    environment |= {
+        "COLUMNS": "100",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "PYTHONIOENCODING": "utf-8",
+    }
     if home is not None:
         environment["HOME"] = str(home)
     return subprocess.run(

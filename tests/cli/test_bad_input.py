@@ -16,10 +16,26 @@ def line(uuid: str, parent: str | None, role: str, text: str, time: str = "2026-
     message: dict[str, Any] = {"role": role, "content": text}
     if role == "assistant":
         message = {"id": f"msg_{uuid}", "role": role, "model": "claude-opus-4-5", "content": [{"type": "text", "text": text}]}
-    return json.dumps({"type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "timestamp": time, "isSidechain": False, "message": message, **more})
+    return json.dumps(
+        {
+            "type": role,
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": "s",
+            "timestamp": time,
+            "isSidechain": False,
+            "message": message,
+            **more,
+        }
+    )
 
 
-GOOD = [line("u1", None, "user", "hello"), line("a1", "u1", "assistant", "hi"), line("u2", "a1", "user", "more"), line("a2", "u2", "assistant", "yes")]
+GOOD = [
+    line("u1", None, "user", "hello"),
+    line("a1", "u1", "assistant", "hi"),
+    line("u2", "a1", "user", "more"),
+    line("a2", "u2", "assistant", "yes"),
+]
 
 
 def inspect(path: Path, *more: str) -> tuple[int, dict[str, Any], str]:
@@ -96,7 +112,11 @@ def test_i10_duplicate_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "links",
-    [[("u1", "a2"), ("a1", "u1"), ("u2", "a1"), ("a2", "u2")], [("u1", "u1"), ("a1", "u1")], [("u1", None), ("a1", "gone"), ("u2", "a1"), ("a2", "nowhere")]],
+    [
+        [("u1", "a2"), ("a1", "u1"), ("u2", "a1"), ("a2", "u2")],
+        [("u1", "u1"), ("a1", "u1")],
+        [("u1", None), ("a1", "gone"), ("u2", "a1"), ("a2", "nowhere")],
+    ],
     ids=["cycle", "own-parent", "missing-parents"],
 )
 def test_z3_cycles_and_missing_parents_lose_nothing(tmp_path: Path, links: list[tuple[str, str | None]]) -> None:
@@ -108,7 +128,10 @@ def test_z3_cycles_and_missing_parents_lose_nothing(tmp_path: Path, links: list[
 def test_z3_a_clock_that_goes_backwards_changes_no_order(tmp_path: Path) -> None:
     times = ["2026-01-04T00:00:00Z", "2026-01-03T00:00:00Z", "not a time", "2025-01-01T00:00:00Z"]
     ids = [("u1", None), ("a1", "u1"), ("u2", "a1"), ("a2", "u2")]
-    path = written(tmp_path / "s.jsonl", *(line(id, parent, "user" if id[0] == "u" else "assistant", id, time) for (id, parent), time in zip(ids, times, strict=True)))
+    path = written(
+        tmp_path / "s.jsonl",
+        *(line(id, parent, "user" if id[0] == "u" else "assistant", id, time) for (id, parent), time in zip(ids, times, strict=True)),
+    )
     code, report, errors = inspect(path)
     assert (code, errors, report["entries"], report["rounds"]) == (0, "", 4, 3)
     assert report["timeline"][-1]["entry"] == "a2"

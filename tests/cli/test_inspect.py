@@ -33,7 +33,15 @@ def test_z5_terminal_output_is_readable_without_colour_and_fits() -> None:
     done = fivefold("inspect", EXAMPLE)
     assert done.returncode == 0 and "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
-    for words in ("What fills it, by kind", "By tool", "By file", "Size by round", "Compactions", "Largest entries", "A provider would take it as it is."):
+    for words in (
+        "What fills it, by kind",
+        "By tool",
+        "By file",
+        "Size by round",
+        "Compactions",
+        "Largest entries",
+        "A provider would take it as it is.",
+    ):
         assert words in done.stdout
 
 

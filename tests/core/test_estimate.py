@@ -180,7 +180,7 @@ def test_t1_pad_is_four_thirds_rounded_up() -> None:
 
 
 def test_t1_json_is_estimated_as_compact_json() -> None:
-    value: JSON = {"path": "src/app.py", "lines": [1, 2, 3], "note": "naïve\n\"quoted\" 漢字"}
+    value: JSON = {"path": "src/app.py", "lines": [1, 2, 3], "note": 'naïve\n"quoted" 漢字'}
     compact = '{"path":"src/app.py","lines":[1,2,3],"note":"naïve\\n\\"quoted\\" 漢字"}'
     assert encode_json(value) == compact.encode()
     assert estimate_json(value, "claude") == estimate_text(compact, "claude")
@@ -291,7 +291,7 @@ def test_t7_bytes_are_near_the_size_of_the_request_body() -> None:
         Text('He said "no".\n\tThen\\there was 漢字 and 👍.' * 40),
         Thinking("Hmm.", "c2ln" * 100),
         RedactedThinking("ZGF0YQ==" * 30),
-        ToolUse("toolu_1", "Bash", {"command": "echo \"x\"\n" * 50}),
+        ToolUse("toolu_1", "Bash", {"command": 'echo "x"\n' * 50}),
         ToolResult("toolu_1", "line one\nline two\n" * 100, True, {"cache_control": {"type": "ephemeral"}}),
         ToolResult("toolu_2", (Text("part\n"), Image({"type": "base64", "media_type": "image/png", "data": PNG_200_100}))),
         ServerToolUse("srv_1", "web_search", {"query": "tokens"}),

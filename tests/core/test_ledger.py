@@ -35,7 +35,14 @@ def x(n: int) -> str:
 
 
 def test_t2_usage_of_the_last_response_and_an_estimate_of_what_came_after() -> None:
-    log = Log(None, [user("u1", x(100)), assistant("a1", x(50), api_id="m1", usage=Usage(input=5, cache_write=10, cache_read=1_000, output=40)), user("u2", x(300))])
+    log = Log(
+        None,
+        [
+            user("u1", x(100)),
+            assistant("a1", x(50), api_id="m1", usage=Usage(input=5, cache_write=10, cache_read=1_000, output=40)),
+            user("u2", x(300)),
+        ],
+    )
     size = ledger_of(log).size()
     assert (size.used, size.source) == (1_055 + 400, "usage+estimate")
     assert size.estimate == 600  # (100 + 50 + 300) times 4/3
@@ -93,7 +100,9 @@ def test_t3_after_a_fold_the_calibration_says_the_size_at_once() -> None:
         count=count,
     )
     assert ledger.calibration.ratio == 1.5 and ledger.calibration.overhead == 5_000
-    ledger, log = grown(ledger, log, Fold(id="f", level="auto", changes=(HideSpan("u2", stand_ins=(entry("s", "user", x(200)),)),)), count=count)
+    ledger, log = grown(
+        ledger, log, Fold(id="f", level="auto", changes=(HideSpan("u2", stand_ins=(entry("s", "user", x(200)),)),)), count=count
+    )
     size = ledger.size()
     assert (size.used, size.source) == (5_000 + 450, "calibrated")
 
@@ -120,9 +129,15 @@ def test_t4_each_entry_is_measured_once() -> None:
     log = Log(None)
     ledger = Ledger(View(log, []), count)
     for i in range(200):
-        ledger, log = grown(ledger, log, user(f"u{i}", result(f"t{i}", x(50))), assistant(f"a{i}", "ok", usage=Usage(input=100 + i)), count=count)
-    ledger, log = grown(ledger, log, Fold(id="f1", level="micro", changes=(ReplaceBlocks((Target("u3", 0), Target("u4", 0))),)), count=count)
-    ledger, log = grown(ledger, log, Fold(id="f2", level="auto", changes=(HideSpan("a100", stand_ins=(entry("s", "user", "sum"),)),)), count=count)
+        ledger, log = grown(
+            ledger, log, user(f"u{i}", result(f"t{i}", x(50))), assistant(f"a{i}", "ok", usage=Usage(input=100 + i)), count=count
+        )
+    ledger, log = grown(
+        ledger, log, Fold(id="f1", level="micro", changes=(ReplaceBlocks((Target("u3", 0), Target("u4", 0))),)), count=count
+    )
+    ledger, log = grown(
+        ledger, log, Fold(id="f2", level="auto", changes=(HideSpan("a100", stand_ins=(entry("s", "user", "sum"),)),)), count=count
+    )
     once = [f"{k}{i}" for i in range(200) for k in "ua"]
     assert count.measured == [*once, "u3", "u4", "s"]
 

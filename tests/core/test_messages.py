@@ -28,12 +28,29 @@ from fivefold.core.messages import (
 )
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
-JSONS: st.SearchStrategy[Any] = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3), max_leaves=6)
+JSONS: st.SearchStrategy[Any] = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3), max_leaves=6
+)
 KINDS = [
     "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool_use", "mcp_tool_use",
     "web_search_tool_result", "mcp_tool_result", "compaction", "search_result", "made_up",
 ]  # fmt: skip
-KEYS = ["text", "thinking", "signature", "data", "id", "name", "input", "tool_use_id", "content", "is_error", "source", "cache_control", "citations", "new_key"]
+KEYS = [
+    "text",
+    "thinking",
+    "signature",
+    "data",
+    "id",
+    "name",
+    "input",
+    "tool_use_id",
+    "content",
+    "is_error",
+    "source",
+    "cache_control",
+    "citations",
+    "new_key",
+]
 BLOCKS = st.fixed_dictionaries({"type": st.sampled_from(KINDS)}, optional={key: JSONS | st.text(max_size=5) for key in KEYS})
 
 
@@ -50,7 +67,15 @@ def test_i6_every_object_goes_out_as_it_came(data: Any) -> None:
         ({"type": "redacted_thinking", "data": "x"}, RedactedThinking),
         ({"type": "tool_use", "id": "t", "name": "Read", "input": {"a": 1}}, ToolUse),
         ({"type": "tool_result", "tool_use_id": "t"}, ToolResult),
-        ({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}, {"type": "image", "source": {"type": "url", "url": "u"}}], "is_error": False}, ToolResult),
+        (
+            {
+                "type": "tool_result",
+                "tool_use_id": "t",
+                "content": [{"type": "text", "text": "x"}, {"type": "image", "source": {"type": "url", "url": "u"}}],
+                "is_error": False,
+            },
+            ToolResult,
+        ),
         ({"type": "image", "source": {"type": "base64"}}, Image),
         ({"type": "document", "source": {"type": "base64"}, "title": "t"}, Document),
         ({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, ServerToolUse),

@@ -110,8 +110,12 @@ def test_i1_every_call_and_result_is_accounted_for_once(rows: list[tuple[str, li
     found = pair(entries)
     calls = [p.call for p in found.pairs] + list(found.unanswered) + list(found.open)
     results = [p.result for p in found.pairs] + list(found.orphans)
-    assert sorted(calls) == [Place(i, j) for i, e in enumerate(entries) if e.kind == "assistant" for j, b in enumerate(e.blocks) if type(b).__name__ == "ToolUse"]
-    assert sorted(results) == [Place(i, j) for i, e in enumerate(entries) if e.kind == "user" for j, b in enumerate(e.blocks) if type(b).__name__ == "ToolResult"]
+    assert sorted(calls) == [
+        Place(i, j) for i, e in enumerate(entries) if e.kind == "assistant" for j, b in enumerate(e.blocks) if type(b).__name__ == "ToolUse"
+    ]
+    assert sorted(results) == [
+        Place(i, j) for i, e in enumerate(entries) if e.kind == "user" for j, b in enumerate(e.blocks) if type(b).__name__ == "ToolResult"
+    ]
     assert all(p.call < p.result for p in found.pairs)
 
 

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fivefold.core.entries import Entry
-from fivefold.core.messages import Block, Message, RedactedThinking, ServerToolResult, ServerToolUse, Text, Thinking, ToolResult, encode_message
+from fivefold.core.messages import (
+    Block,
+    Message,
+    RedactedThinking,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    Thinking,
+    ToolResult,
+    encode_message,
+)
 from fivefold.core.repair import CONTINUED, INTERRUPTED, outgoing, violations
 from tests.build import assistant, call, entry, refused, result, user
 from tests.core.test_pairing import ENTRY
@@ -81,7 +91,13 @@ def test_i1_results_stand_first() -> None:
 
 
 def test_i9_a_late_result_is_sent_in_its_calls_answer() -> None:
-    entries = [user("u1", "go"), assistant("a1", call("t1"), api_id="m1"), user("u2", "and?"), assistant("a2", "waiting", api_id="m2"), user("u3", result("t1", "late"))]
+    entries = [
+        user("u1", "go"),
+        assistant("a1", call("t1"), api_id="m1"),
+        user("u2", "and?"),
+        assistant("a2", "waiting", api_id="m2"),
+        user("u3", result("t1", "late")),
+    ]
     assert rules(entries) == ["I9"]
     assert sent(entries)[2].blocks == (result("t1", "late"), Text("and?"))
 
@@ -158,15 +174,31 @@ def test_notes_and_boundaries_are_never_sent() -> None:
     assert [m.blocks for m in sent(entries)] == [(Text("hi"),), (Text("ok"),)]
 
 
-EXTRAS: list[Block | str] = ["", "text", Thinking("x", "sig"), Thinking("", ""), RedactedThinking("d"), ServerToolUse("s", "w", {}), ServerToolResult("s", [], "w_tool_result")]
+EXTRAS: list[Block | str] = [
+    "",
+    "text",
+    Thinking("x", "sig"),
+    Thinking("", ""),
+    RedactedThinking("d"),
+    ServerToolUse("s", "w", {}),
+    ServerToolResult("s", [], "w_tool_result"),
+]
 
 
 @given(st.lists(ENTRY, max_size=12), st.lists(st.sampled_from(EXTRAS), min_size=12, max_size=12))
-def test_i1_whatever_comes_in_a_legal_request_goes_out(rows: list[tuple[str, list[str], bool, str | None]], extras: list[Block | str]) -> None:
+def test_i1_whatever_comes_in_a_legal_request_goes_out(
+    rows: list[tuple[str, list[str], bool, str | None]], extras: list[Block | str]
+) -> None:
     base = build_entries(rows)
-    entries = [entry(e.id, e.kind, extra, *e.blocks, api_id=e.api_id) if e.kind == "assistant" else e for e, extra in zip(base, extras, strict=False)]
+    entries = [
+        entry(e.id, e.kind, extra, *e.blocks, api_id=e.api_id) if e.kind == "assistant" else e
+        for e, extra in zip(base, extras, strict=False)
+    ]
     request = outgoing(entries)
     assert not request.messages or refused(request.messages) == []
-    again = [entry(f"r{i}", "assistant" if m.role == "assistant" else "user", *m.blocks, api_id=f"m{i}" if m.role == "assistant" else None) for i, m in enumerate(request.messages)]
+    again = [
+        entry(f"r{i}", "assistant" if m.role == "assistant" else "user", *m.blocks, api_id=f"m{i}" if m.role == "assistant" else None)
+        for i, m in enumerate(request.messages)
+    ]
     assert violations(again) == [], "a repaired request needs no repair"
     assert [m.blocks for m in outgoing(again).messages] == [m.blocks for m in request.messages]

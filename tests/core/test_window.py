@@ -68,7 +68,12 @@ def test_w6_one_function_names_the_most_severe_state() -> None:
 
 def test_w7_buffers_shrink_below_100k() -> None:
     window = window_of(8_192, 4_096)
-    assert (window.effective, window.auto, window.warning, window.blocking) == (8_192 - 1_638, 8_192 - 1_638 - 1_065, 8_192 - 1_638 - 1_065 - 1_638, 8_192 - 1_638 - 246)
+    assert (window.effective, window.auto, window.warning, window.blocking) == (
+        8_192 - 1_638,
+        8_192 - 1_638 - 1_065,
+        8_192 - 1_638 - 1_065 - 1_638,
+        8_192 - 1_638 - 246,
+    )
     assert 0.66 < window.auto / 8_192 < 0.68
     assert scaled(10_000, window) == half_up(10_000 * window.auto / 67_000)
     assert scaled(10_000, window_of(200_000, 64_000)) == 10_000
@@ -81,7 +86,9 @@ def test_w7_order_and_positivity_for_every_window(context: int, max_output: int)
     assert state_of(0, window).level == "ok" and state_of(context, window).level == "blocking"
 
 
-@given(st.integers(4_096, 2_000_000), st.integers(1_024, 256_000), st.integers(1, 2_000_000), st.floats(0.01, 100), st.integers(0, 3_000_000))
+@given(
+    st.integers(4_096, 2_000_000), st.integers(1_024, 256_000), st.integers(1, 2_000_000), st.floats(0.01, 100), st.integers(0, 3_000_000)
+)
 def test_w7_order_holds_under_any_override(context: int, max_output: int, tokens: int, percent: float, used: int) -> None:
     window = window_of(context, max_output, WindowPolicy(threshold_tokens=tokens, threshold_percent=percent))
     assert 0 < window.warning < window.auto < window.blocking

@@ -27,7 +27,10 @@ RESULTS = [
     ToolResult("t", "", is_error=True),
 ]
 BLOCKS = st.lists(
-    st.sampled_from([Text("hello"), Text(""), Thinking("hm", "sig"), Thinking("", "sig"), ToolUse("t", "Bash", {"command": "ls"}), PICTURE, *RESULTS]), max_size=4
+    st.sampled_from(
+        [Text("hello"), Text(""), Thinking("hm", "sig"), Thinking("", "sig"), ToolUse("t", "Bash", {"command": "ls"}), PICTURE, *RESULTS]
+    ),
+    max_size=4,
 ).map(tuple)
 DECODER: msgspec.json.Decoder[Entry | Fold | Unfold] = msgspec.json.Decoder(Entry | Fold | Unfold)
 
@@ -173,7 +176,11 @@ def test_view_incremental_is_from_nothing_is_oracle() -> None:
     run_state_machine_as_test(
         LogMachine,
         settings=settings(
-            max_examples=max(1, STEPS // STEPS_A_RUN), stateful_step_count=STEPS_A_RUN, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+            max_examples=max(1, STEPS // STEPS_A_RUN),
+            stateful_step_count=STEPS_A_RUN,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            derandomize=True,
         ),
     )
 

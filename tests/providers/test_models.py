@@ -90,7 +90,7 @@ def test_v3_a_free_route_costs_nothing() -> None:
 
 
 WAYS_OUT = (
-    "Name it in full, or give its context window with --window N (tokens), or with --models FILE that has a table [\"{}\"] with window = N"
+    'Name it in full, or give its context window with --window N (tokens), or with --models FILE that has a table ["{}"] with window = N'
 )
 
 
@@ -205,7 +205,7 @@ def test_v3_the_argument_wins_over_the_users_file(tmp_path: Path) -> None:
 
 def test_v3_json_says_the_same_as_toml(tmp_path: Path) -> None:
     text = '{"x": {"window": 5, "tiers": [[1, [2, 2, 2, 2, 2]]], "price": [1, 1, 1, 1, 1]}}'
-    toml = '[x]\nwindow = 5\ntiers = [[1, [2, 2, 2, 2, 2]]]\nprice = [1, 1, 1, 1, 1]\n'
+    toml = "[x]\nwindow = 5\ntiers = [[1, [2, 2, 2, 2, 2]]]\nprice = [1, 1, 1, 1, 1]\n"
     assert read_overrides(write(tmp_path / "a.json", text)) == read_overrides(write(tmp_path / "a.toml", toml))
 
 

@@ -9,14 +9,13 @@ import sys
 
 import click
 
-from .. import __version__
 from ..errors import FivefoldError
 from .inspect import inspect
 from .recall import recall
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="fivefold")
+@click.version_option(package_name="fivefold", prog_name="fivefold")
 def app() -> None:
     """Keep an LLM agent's conversation inside its context window.
 

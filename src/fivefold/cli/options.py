@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from ..core.transcript import Transcript
-from .places import latest
 from ..formats.registry import read_transcript
+from .places import latest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from ..core.entries import Entry
-from ..core.messages import JSON, encode_block, result_text
+from ..core.messages import JSON, Thinking, ToolResult, ToolUse, encode_block, result_text
 from ..core.messages import Text as TextBlock
-from ..core.messages import Thinking, ToolResult, ToolUse
 from ..report.build import choose
 from ..store.search import Hit, read_back
 from ..store.search import recall as search
@@ -62,7 +61,11 @@ def _line(hit: Hit) -> str:
 def _show_entry(entry: Entry, as_json: bool) -> None:
     if as_json:
         blocks: list[JSON] = [encode_block(block) for block in entry.blocks]
-        click.echo(_json({"schema": SCHEMA, "entry": {"id": entry.id, "kind": entry.kind, "line": entry.line, "time": entry.time, "content": blocks}}))
+        click.echo(
+            _json(
+                {"schema": SCHEMA, "entry": {"id": entry.id, "kind": entry.kind, "line": entry.line, "time": entry.time, "content": blocks}}
+            )
+        )
         return
     for block in entry.blocks:
         match block:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..report.meter import LEVEL_WORDS, bar, columns, ruler, size, tokens
@@ -12,6 +12,8 @@ from ..report.timeline import thin
 
 COLOURS = {"ok": "green", "error": "yellow", "auto": "red", "blocking": "bold red"}
 MOST_LISTED = 10
+MOST_NAME = 46
+BAR = 24
 
 
 def show(report: Report, console: Console) -> None:
@@ -30,8 +32,9 @@ def show(report: Report, console: Console) -> None:
 
 
 def _head(report: Report, console: Console) -> None:
-    console.print(Text(report.file, style="bold"))
-    console.print(Text(f"{report.format} · {report.model or 'no model named'} · {report.entries:,} messages · {report.rounds:,} rounds · {report.tool_calls:,} tool calls"))
+    console.print(Text(report.file, style="bold"), soft_wrap=True)
+    counts = f"{report.entries:,} messages · {report.rounds:,} rounds · {report.tool_calls:,} tool calls"
+    console.print(Text(f"{report.format} · {report.model or 'no model named'} · {counts}"))
     others = len(report.conversations) - 1
     if others:
         console.print(Text(f"conversation {report.conversation!r}; {others} more in the file (--conversation N)"))
@@ -41,7 +44,12 @@ def _head(report: Report, console: Console) -> None:
 
 
 def _meter(report: Report, console: Console, width: int) -> None:
-    known = {"usage": "the provider's count", "usage+estimate": "the provider's count and an estimate of what came after", "calibrated": "an estimate, calibrated", "estimate": "an estimate"}
+    known = {
+        "usage": "the provider's count",
+        "usage+estimate": "the provider's count and an estimate of what came after",
+        "calibrated": "an estimate, calibrated",
+        "estimate": "an estimate",
+    }
     console.print()
     used = f"{report.tokens.used:,} tokens ({known[report.tokens.source]}), {size(report.bytes)}"
     if report.window is None or report.state is None:
@@ -50,7 +58,9 @@ def _meter(report: Report, console: Console, width: int) -> None:
         return
     window, state = report.window, report.state
     line, marks = ruler(report.tokens.used, window, width)
-    console.print(Text(line, style=COLOURS[state.level]), Text(f"{report.tokens.used * 100 / window.context:.0f}% of {tokens(window.context)}"))
+    console.print(
+        Text(line, style=COLOURS[state.level]), Text(f"{report.tokens.used * 100 / window.context:.0f}% of {tokens(window.context)}")
+    )
     console.print(Text(marks, style="dim"))
     console.print(Text(used))
     console.print(Text(f"{LEVEL_WORDS[state.level]}: {state.percent_left}% left until auto compact", style=COLOURS[state.level]))
@@ -67,17 +77,23 @@ def _distance(left: int) -> str:
 def _parts(title: str, parts: dict[str, Part], console: Console, *, calls: bool = False) -> None:
     if not parts:
         return
-    table = Table(box=None, padding=(0, 1), title=title, title_justify="left", title_style="bold", show_header=False)
-    table.add_column(overflow="ellipsis", no_wrap=True, max_width=46)
-    for _ in range(3):
-        table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    for name, part in list(parts.items())[:MOST_LISTED]:
-        count = f"{part.count} call{'s' if part.count != 1 else ''}" if calls else f"{part.count}"
-        table.add_row(Text(name), tokens(part.tokens), f"{part.share:.0%}", count, bar(part.share, 24).rstrip())
     console.print()
-    console.print(table)
+    console.print(Text(title, style="bold"))
+    listed = list(parts.items())[:MOST_LISTED]
+    width = min(MOST_NAME, max(cell_len(name) for name, _ in listed))
+    word = ("call", "calls") if calls else ("block", "blocks")
+    for name, part in listed:
+        counted = f"{part.count:>5} {word[part.count != 1]:<{len(word[1])}}"
+        line = f"  {_fit(name, width)}  {tokens(part.tokens):>6}  {part.share:>4.0%} {counted}  {bar(part.share, BAR)}"
+        console.print(Text(line.rstrip()), overflow="ellipsis", no_wrap=True)
     _more(len(parts), console)
+
+
+def _fit(name: str, width: int) -> str:
+    """A name in exactly so many columns, its end kept where it is too long."""
+    while cell_len(name) > width:
+        name = "…" + name[2:]
+    return set_cell_size(name, width)
 
 
 def _more(count: int, console: Console) -> None:
@@ -101,7 +117,9 @@ def _timeline(report: Report, console: Console, width: int) -> None:
     if report.compactions:
         console.print(Text("".join(marks).rstrip()))
     legend = "; ▼ compaction" if report.compactions else ""
-    console.print(Text(f"rounds {points[0].round} to {points[-1].round}; peak {tokens(peak)}, full height {tokens(ceiling)}{legend}", style="dim"))
+    console.print(
+        Text(f"rounds {points[0].round} to {points[-1].round}; peak {tokens(peak)}, full height {tokens(ceiling)}{legend}", style="dim")
+    )
 
 
 def _compactions(report: Report, console: Console) -> None:
@@ -112,7 +130,8 @@ def _compactions(report: Report, console: Console) -> None:
     for row in report.compactions[:MOST_LISTED]:
         line = f", line {row.line}" if row.line else ""
         trigger = f" ({row.trigger})" if row.trigger else ""
-        console.print(Text(f"  round {row.round}{line}: {row.level}{trigger}, {tokens(row.tokens_before)} → {tokens(row.tokens_after)}, {row.hidden_entries} entries folded"))
+        sizes = f"{tokens(row.tokens_before)} → {tokens(row.tokens_after)}"
+        console.print(Text(f"  round {row.round}{line}: {row.level}{trigger}, {sizes}, {row.hidden_entries} entries folded"))
     _more(len(report.compactions), console)
 
 
@@ -131,7 +150,9 @@ def _violations(report: Report, console: Console) -> None:
         console.print(Text("A provider would take it as it is.", style="green"))
         return
     console.print()
-    console.print(Text(f"A provider would refuse it: {len(report.violations)} violation{'s' if len(report.violations) > 1 else ''}", style="bold red"))
+    console.print(
+        Text(f"A provider would refuse it: {len(report.violations)} violation{'s' if len(report.violations) > 1 else ''}", style="bold red")
+    )
     for row in report.violations[:MOST_LISTED]:
         where = f"line {row.line}" if row.line else row.entry
         console.print(Text(f"  {row.rule} {where}: {row.text} → {row.repair}"))

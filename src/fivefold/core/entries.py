@@ -37,7 +37,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of ``output`` that was thinking, where the provider tells."""
     cache_write_1h: int = 0
     """The part of ``cache_write`` that was written with the one-hour lifetime."""
-    iterations: tuple["Iteration", ...] = ()
+    iterations: tuple[Iteration, ...] = ()
 
     @property
     def size(self) -> int:

@@ -53,7 +53,9 @@ def limit_images(turns: list[Turn], limits: MediaLimits, findings: Findings) -> 
         return
     side = limits.many_side if len(images) >= limits.many_items else limits.max_side
     surplus = max(0, len(images) - limits.max_items)
-    stubs = {id(image): why for i, image in enumerate(images) if (why := "one of too many" if i < surplus else _too_large(image, side, limits))}
+    stubs = {
+        id(image): why for i, image in enumerate(images) if (why := "one of too many" if i < surplus else _too_large(image, side, limits))
+    }
 
     def stubbed(part: Block) -> Block:
         return Text(f"[image left out: {stubs[id(part)]}]") if id(part) in stubs else part
@@ -80,7 +82,9 @@ def _too_large(image: Image, side: int, limits: MediaLimits) -> str | None:
 
 def limit_marks(turns: list[Turn], findings: Findings) -> None:
     """At most four cache marks, the last ones, none on thinking (I5)."""
-    marked = [(pieces, i) for turn in turns for pieces in (turn.results, turn.pieces) for i, piece in enumerate(pieces) if _is_marked(piece.block)]
+    marked = [
+        (pieces, i) for turn in turns for pieces in (turn.results, turn.pieces) for i, piece in enumerate(pieces) if _is_marked(piece.block)
+    ]
     on_thinking = [(pieces, i) for pieces, i in marked if isinstance(pieces[i].block, Thinking)]
     others = [(pieces, i) for pieces, i in marked if not isinstance(pieces[i].block, Thinking)]
     for pieces, i in on_thinking + (others[:-MAX_CACHE_MARKS] if len(others) > MAX_CACHE_MARKS else []):
@@ -95,7 +99,6 @@ def strip_end(turn: Turn, findings: Findings) -> None:
     if isinstance(block, Text) and block.text != block.text.rstrip():
         findings.add("I3", entry, "the final assistant text ends with white space", "taken off")
         turn.pieces[-1] = Piece(entry, msgspec.structs.replace(block, text=block.text.rstrip()))
-
 
 
 def _free_id(id: str, used: set[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
-    JSON: TypeAlias = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+    JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
     Object: TypeAlias = dict[str, JSON]
 else:  # msgspec builds its codecs from these and knows no recursive alias
     JSON = Any
@@ -57,7 +57,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=T
     """The answer to a ``ToolUse``. ``content`` is text, a list of blocks, or None where the key was absent."""
 
     tool_use_id: str
-    content: "str | tuple[Block, ...] | None" = None
+    content: str | tuple[Block, ...] | None = None
     is_error: bool = False
     extra: Object = {}
 

@@ -40,7 +40,12 @@ class Request(NamedTuple):
 
 
 def outgoing(
-    entries: Sequence[Entry], *, family: Family = "anthropic", foreign: bool = False, limits: MediaLimits | None = None, paused: bool = False
+    entries: Sequence[Entry],
+    *,
+    family: Family = "anthropic",
+    foreign: bool = False,
+    limits: MediaLimits | None = None,
+    paused: bool = False,
 ) -> Request:
     """The request that a list of entries (a view's) is sent as. ``family`` says whose rules beyond the common ones hold;
     ``foreign``: the entries come from another wire format than they go to, whose own keys and kinds stay behind;
@@ -51,7 +56,9 @@ def outgoing(
     turns = work.merged(turns)
     if turns and turns[0].role != "user":
         first = turns[0].sources[0]
-        work.findings.add("I3", first, "the first message is the assistant's", "a first user message that says that the history begins earlier")
+        work.findings.add(
+            "I3", first, "the first message is the assistant's", "a first user message that says that the history begins earlier"
+        )
         opening = Turn("user")
         opening.pieces = [Piece(first, Text(CONTINUED))]
         turns.insert(0, opening)
@@ -158,7 +165,9 @@ class _Repair:
         for place in sorted(place for i in response for place in self.results_of.get(i, ())):
             entry = self.entries[place.entry]
             if place in self.late:
-                self.findings.add("I9", entry, f"result of {_result_id(entry, place)} comes after another response", "sent in its call's answer")
+                self.findings.add(
+                    "I9", entry, f"result of {_result_id(entry, place)} comes after another response", "sent in its call's answer"
+                )
             self._add(turn.results, entry, entry.blocks[place.block])
         for i in response:
             for place in self.unanswered.get(i, ()):
@@ -182,7 +191,9 @@ class _Repair:
             place = Place(index, j)
             if place in self.paired:
                 if words and place not in self.late:
-                    self.findings.add("I1", entry, f"result of {_result_id(entry, place)} stands behind text in its message", "results are sent first")
+                    self.findings.add(
+                        "I1", entry, f"result of {_result_id(entry, place)} stands behind text in its message", "results are sent first"
+                    )
                 continue
             words = words or isinstance(block, Text)
             if isinstance(block, ToolResult):
@@ -217,6 +228,7 @@ class _Repair:
                 out.append(turn)
         return out
 
+
 def _message(turn: Turn) -> Message:
     extra: Object = {}
     for entry in reversed(turn.sources):
@@ -229,5 +241,3 @@ def _message(turn: Turn) -> Message:
 def _result_id(entry: Entry, place: Place) -> str:
     block = entry.blocks[place.block]
     return block.tool_use_id if isinstance(block, ToolResult) else "?"
-
-

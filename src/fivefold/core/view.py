@@ -285,7 +285,9 @@ def view_of(log: Log) -> View:
     """The view of a log from nothing. Cost: the folds, the entries that are visible, and a sort of the stand-ins."""
     plan = _Plan(log)
     alive = [
-        item for item in plan.inserted if item.entry.id not in plan.hidden_ids and not any(span.covers(item.position, item.turn) for span in plan.hidden)
+        item
+        for item in plan.inserted
+        if item.entry.id not in plan.hidden_ids and not any(span.covers(item.position, item.turn) for span in plan.hidden)
     ]
     shown = [plan.show(*item) for item in alive]
     order = [(item.position, item.side, item.turn) for item in alive]

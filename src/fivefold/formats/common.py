@@ -67,7 +67,9 @@ def anthropic_usage(data: JSON) -> Usage | None:
         return None
     iterations = data.get("iterations")
     parts = tuple(
-        Iteration(str(item.get("type", "message")), *_anthropic_parts(item)) for item in (iterations if isinstance(iterations, list) else []) if isinstance(item, dict)
+        Iteration(str(item.get("type", "message")), *_anthropic_parts(item))
+        for item in (iterations if isinstance(iterations, list) else [])
+        if isinstance(item, dict)
     )
     last = next((part for part in reversed(parts) if part.kind == "message"), None)
     fresh, written, read, output = _anthropic_parts(data) if last is None else (last.input, last.cache_write, last.cache_read, last.output)
@@ -83,7 +85,12 @@ def anthropic_usage(data: JSON) -> Usage | None:
 
 
 def _anthropic_parts(data: Mapping[str, JSON]) -> tuple[int, int, int, int]:
-    return (count(data, "input_tokens"), count(data, "cache_creation_input_tokens"), count(data, "cache_read_input_tokens"), count(data, "output_tokens"))
+    return (
+        count(data, "input_tokens"),
+        count(data, "cache_creation_input_tokens"),
+        count(data, "cache_read_input_tokens"),
+        count(data, "output_tokens"),
+    )
 
 
 def openai_usage(data: JSON) -> Usage | None:
@@ -95,7 +102,9 @@ def openai_usage(data: JSON) -> Usage | None:
     read = count(data, details, "cached_tokens") or count(data, "cached_input_tokens")
     written = count(data, details, "cache_write_tokens")
     thinking = max(
-        count(data, "completion_tokens_details", "reasoning_tokens"), count(data, "output_tokens_details", "reasoning_tokens"), count(data, "reasoning_output_tokens")
+        count(data, "completion_tokens_details", "reasoning_tokens"),
+        count(data, "output_tokens_details", "reasoning_tokens"),
+        count(data, "reasoning_output_tokens"),
     )
     return Usage(
         input=max(0, whole - read - written),
@@ -111,7 +120,9 @@ def conversation_of(entries: Iterable[Record], head: Head | None = None) -> Conv
     return Conversation(Log(head, entries))
 
 
-def transcript(name: str, source: Source, conversations: Iterable[Conversation], other: Iterable[OtherRecord] = (), meta: Object | None = None) -> Transcript:
+def transcript(
+    name: str, source: Source, conversations: Iterable[Conversation], other: Iterable[OtherRecord] = (), meta: Object | None = None
+) -> Transcript:
     """A transcript of what a reader found. Raises InputError where there is no message in it at all."""
     found = tuple(conversations)
     if not any(len(c.log) for c in found):

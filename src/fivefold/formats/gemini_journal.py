@@ -157,4 +157,3 @@ def spoken(messages: Iterable[Message | None]) -> list[Message]:
         if message is not None and message.type in SPOKEN:
             found[message.id] = message
     return list(found.values())
-

@@ -75,8 +75,10 @@ def results_in(record: Object) -> Iterator[str]:
 def is_answer_to(record: Object, calls: Collection[str]) -> bool:
     """Whether a record of the user holds nothing but answers to these calls."""
     parts = list_at(record, "content")
-    return bool(parts) and record.get("type") == "user" and all(
-        isinstance(part, dict) and text_at(object_at(part, "functionResponse"), "id") in calls for part in parts
+    return (
+        bool(parts)
+        and record.get("type") == "user"
+        and all(isinstance(part, dict) and text_at(object_at(part, "functionResponse"), "id") in calls for part in parts)
     )
 
 

@@ -86,7 +86,7 @@ class Source:
     def open(self) -> BinaryIO:
         """The file from its start, a UTF-8 byte order mark left out. Raises InputError where it can't be opened."""
         try:
-            file = open(self.path, "rb", buffering=READ_AHEAD)  # noqa: SIM115: the caller closes it
+            file = open(self.path, "rb", buffering=READ_AHEAD)  # noqa: SIM115  # the caller closes it
         except OSError as error:
             raise InputError(f"cannot be opened: {error.strerror}", path=self.path) from None
         if file.read(3) != b"\xef\xbb\xbf":

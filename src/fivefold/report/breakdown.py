@@ -62,7 +62,7 @@ def break_down(entries: Sequence[Entry], size_of: BlockSize, used: int, overhead
         kinds.append(("system prompt and tools", float(overhead), 1))
     tools = [(item.tool, item.tokens * scale, int(item.call)) for item in items if item.tool is not None]
     files = [(item.file, item.tokens * scale, int(item.call)) for item in items if item.file is not None]
-    return Breakdown(_table(kinds, used), _table(tools, used), _table(files, used, FILES), _largest(entries, items, scale))
+    return Breakdown(_table(kinds, used), _table(tools, used), _table(files, used, FILES), _largest(entries, items, scale, cwd))
 
 
 def _table(rows: Sequence[tuple[str, float, int]], used: int, most: int = 1000) -> dict[str, Part]:
@@ -90,7 +90,9 @@ def _items(entries: Sequence[Entry], size_of: BlockSize, cwd: str | None) -> Ite
             tool = None if call is None else call.name
             if tool is None and isinstance(block, ToolResult | ServerToolResult):
                 tool = "(no call)"
-            yield _Item(i, _kind(entry, block), tool, path and shorten(path, cwd), size_of(block), isinstance(block, ToolUse | ServerToolUse))
+            yield _Item(
+                i, _kind(entry, block), tool, path and shorten(path, cwd), size_of(block), isinstance(block, ToolUse | ServerToolUse)
+            )
 
 
 def _kind(entry: Entry, block: Block) -> str:
@@ -123,19 +125,23 @@ def _text_kind(entry: Entry) -> str:
             return "harness text" if entry.meta else "user text"
 
 
-def _largest(entries: Sequence[Entry], items: Sequence[_Item], scale: float) -> tuple[Large, ...]:
+def _largest(entries: Sequence[Entry], items: Sequence[_Item], scale: float, cwd: str | None) -> tuple[Large, ...]:
     sums: dict[int, int] = {}
     for item in items:
         sums[item.entry] = sums.get(item.entry, 0) + item.tokens
-    heaviest = {i: max((item for item in items if item.entry == i), key=lambda item: item.tokens) for i in sorted(sums, key=lambda i: (-sums[i], i))[:LARGEST]}
+    heaviest = {
+        i: max((item for item in items if item.entry == i), key=lambda item: item.tokens)
+        for i in sorted(sums, key=lambda i: (-sums[i], i))[:LARGEST]
+    }
     return tuple(
-        Large(entries[i].id, entries[i].line, item.kind, item.tool, item.file, round(sums[i] * scale), preview(entries[i]))
+        Large(entries[i].id, entries[i].line, item.kind, item.tool, item.file, round(sums[i] * scale), preview(entries[i], cwd))
         for i, item in heaviest.items()
     )
 
 
-def preview(entry: Entry, width: int = 100) -> str:
-    """The first words of an entry, on one line."""
+def preview(entry: Entry, cwd: str | None = None, width: int = 100) -> str:
+    """The first words of an entry, on one line; paths as seen from ``cwd``."""
+    folder = cwd.rstrip("/") + "/" if cwd else ""
     for block in entry.blocks:
         match block:
             case Text(text) | Thinking(text):
@@ -148,7 +154,8 @@ def preview(entry: Entry, width: int = 100) -> str:
                 words = "[image]"
             case _:
                 words = ""
-        line = " ".join(words[: width * 4].split())
+        words = words[: width * 4]
+        line = " ".join((words.replace(folder, "") if folder else words).split())
         if line:
             return line if len(line) <= width else line[: width - 1] + "…"
     return ""

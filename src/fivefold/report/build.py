@@ -52,11 +52,12 @@ class Inspection(NamedTuple):
     unknown_model: bool
 
 
-def inspect(transcript: Transcript, options: Options = Options()) -> Inspection:
+def inspect(transcript: Transcript, options: Options | None = None) -> Inspection:
     """The report of one conversation of a transcript, the main one unless ``options.conversation`` names another.
 
     Raises InputError for a conversation that is not there, UnknownModelError where ``options.model`` is not known.
     """
+    options = options or Options()
     chosen = choose(transcript, options.conversation)
     known = _model_of(chosen.log, options)
     generation: Generation = known.model.generation if known.model else "unknown"
@@ -89,7 +90,8 @@ def inspect(transcript: Transcript, options: Options = Options()) -> Inspection:
         view_entries=sum(entry.kind in SHOWN_AS for entry in view),
         tokens=Tokens(size.used, size.source, size.estimate, size.uncertain),
         bytes=size.bytes,
-        window=window and WindowNumbers(window.context, window.effective, window.warning, window.auto, window.blocking, _cliff(known.model)),
+        window=window
+        and WindowNumbers(window.context, window.effective, window.warning, window.auto, window.blocking, _cliff(known.model)),
         state=window and _state(size.used, window),
         note=known.note,
         by_kind=tables.by_kind,
@@ -142,12 +144,19 @@ def _row(conversation: Conversation) -> ConversationRow:
 def _model_of(log: Log, options: Options) -> _Known:
     """The model that is asked for, else the last one that the conversation names."""
     if options.model is not None:
-        return _Known(options.model, lookup(options.model, overrides=options.overrides, window=options.window, max_output=options.max_output), None, False)
+        return _Known(
+            options.model,
+            lookup(options.model, overrides=options.overrides, window=options.window, max_output=options.max_output),
+            None,
+            False,
+        )
     name = log.head.model or next((entry.model for entry in reversed(list(log.entries())) if entry.model), None)
     if name is None and options.window is None:
         return _Known(None, None, "the file names no model, so no window is known: give --model NAME or --window TOKENS", False)
     try:
-        return _Known(name, lookup(name or "", overrides=options.overrides, window=options.window, max_output=options.max_output), None, False)
+        return _Known(
+            name, lookup(name or "", overrides=options.overrides, window=options.window, max_output=options.max_output), None, False
+        )
     except UnknownModelError as error:
         return _Known(name, None, str(error), True)
 

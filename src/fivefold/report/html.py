@@ -60,8 +60,14 @@ def chart(report: Report) -> Chart | None:
     line = "M" + " L".join(f"{x(point.round):.1f},{y(point.tokens):.1f}" for point in points)
     lines = []
     if report.window:
-        lines = [Line(name, y(at), meter.tokens(at)) for name, at in (("warning", report.window.warning), ("auto", report.window.auto), ("blocking", report.window.blocking))]
-    marks = [Mark(x(max(first, row.round)), f"round {row.round}: {meter.tokens(row.tokens_before)} → {meter.tokens(row.tokens_after)}") for row in report.compactions]
+        lines = [
+            Line(name, y(at), meter.tokens(at))
+            for name, at in (("warning", report.window.warning), ("auto", report.window.auto), ("blocking", report.window.blocking))
+        ]
+    marks = [
+        Mark(x(max(first, row.round)), f"round {row.round}: {meter.tokens(row.tokens_before)} → {meter.tokens(row.tokens_after)}")
+        for row in report.compactions
+    ]
     step = _step(top)
     ticks = [Line("", y(value), meter.tokens(value)) for value in range(0, int(top) + 1, step)]
     return Chart(line, f"{line} L{x(last):.1f},{y(0):.1f} L{x(first):.1f},{y(0):.1f} Z", lines, marks, ticks, (first, last))
@@ -80,7 +86,11 @@ def _step(top: float) -> int:
 def render(report: Report) -> str:
     """The page as text."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fivefold", "report"), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("fivefold", "report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"tokens": meter.tokens, "size": meter.size}
     return environment.get_template("page.html").render(
