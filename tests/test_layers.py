@@ -53,11 +53,11 @@ THIRD_PARTY: dict[str, set[str]] = {
     "providers": {"msgspec"},
     "store": {"msgspec", "filelock", "platformdirs"},
     "report": {"msgspec", "jinja2"},
-    "cli": {"msgspec", "click", "rich", "platformdirs"},
+    "cli": {"msgspec", "click", "platformdirs"},
 }
 """Which packages a part may import; a part without a row: msgspec only. Each heavy one is named once."""
 
-HEAVY = {"asyncio", "click", "http", "jinja2", "rich", "sqlite3", "ssl"}
+HEAVY = {"asyncio", "click", "http", "jinja2", "sqlite3", "ssl"}
 MAX_MODULES = 120
 """How many modules ``import fivefold`` may bring in, those of the standard library and msgspec included."""
 

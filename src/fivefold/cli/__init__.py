@@ -12,6 +12,7 @@ import click
 from ..errors import FivefoldError
 from .inspect import inspect
 from .recall import recall
+from .screen import printable_lines
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -40,7 +41,7 @@ def main() -> None:
         click.echo("aborted", err=True)
         sys.exit(130)
     except FivefoldError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(printable_lines(f"error: {error}"), err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone; nothing is left to be said

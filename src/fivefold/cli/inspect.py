@@ -11,6 +11,8 @@ from ..providers.models import read_overrides
 from ..report.build import Options
 from ..report.build import inspect as build_report
 from .options import input_options, load
+from .screen import Screen, printable_lines
+from .terminal import show
 
 
 @click.command()
@@ -44,15 +46,11 @@ def inspect(
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
     else:
-        from rich.console import Console
-
-        from .terminal import show
-
-        show(report, Console(highlight=False, soft_wrap=False))
+        show(report, Screen())
         if html_file is not None:
             click.echo(f"\npage written: {html_file}")
     if unknown_model:
-        click.echo(f"error: {report.note}", err=True)
+        click.echo(printable_lines(f"error: {report.note}"), err=True)
         raise click.exceptions.Exit(2)
     if report.note and as_json:
         click.echo(f"note: {report.note}", err=True)

@@ -15,6 +15,7 @@ from ..report.build import choose
 from ..store.search import Hit, read_back
 from ..store.search import recall as search
 from .options import input_options, load
+from .screen import printable_lines
 
 SCHEMA = "fivefold.recall/1"
 
@@ -45,7 +46,7 @@ def recall(
         click.echo(_json({"schema": SCHEMA, "file": transcript.path, "query": query, "hits": [hit._asdict() for hit in hits]}))
         return
     for hit in hits:
-        click.echo(_line(hit))
+        click.echo(printable_lines(_line(hit)))
     if not hits:
         click.echo("nothing found", err=True)
 
@@ -70,11 +71,11 @@ def _show_entry(entry: Entry, as_json: bool) -> None:
     for block in entry.blocks:
         match block:
             case TextBlock(text) | Thinking(text):
-                click.echo(text)
+                click.echo(printable_lines(text))
             case ToolUse(_, name, input):
-                click.echo(f"{name} {_json(input)}")
+                click.echo(printable_lines(f"{name} {_json(input)}"))
             case ToolResult():
-                click.echo(result_text(block))
+                click.echo(printable_lines(result_text(block)))
             case _:
                 click.echo(_json(encode_block(block)))
 

@@ -2,168 +2,147 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
-
 from ..report.meter import LEVEL_WORDS, bar, columns, ruler, size, tokens
 from ..report.model import Part, Report
 from ..report.timeline import thin
+from .screen import Screen, Style, cells, fit, printable
 
-COLOURS = {"ok": "green", "error": "yellow", "auto": "red", "blocking": "bold red"}
+COLOURS: dict[str, Style] = {"ok": "good", "error": "warn", "auto": "bad", "blocking": "bad"}
 MOST_LISTED = 10
 MOST_NAME = 46
 BAR = 24
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: Report, screen: Screen) -> None:
     """Print a report."""
-    width = max(30, min(72, console.width - 12))
-    _head(report, console)
-    _meter(report, console, width)
-    _parts("What fills it, by kind", report.by_kind, console)
-    _parts("By tool", report.by_tool, console, calls=True)
-    _parts("By file", report.by_file, console, calls=True)
-    _timeline(report, console, width)
-    _compactions(report, console)
-    _largest(report, console)
-    _violations(report, console)
-    _bad_lines(report, console)
+    width = max(30, min(72, screen.width - 12))
+    _head(report, screen)
+    _meter(report, screen, width)
+    _parts("What fills it, by kind", report.by_kind, screen)
+    _parts("By tool", report.by_tool, screen, calls=True)
+    _parts("By file", report.by_file, screen, calls=True)
+    _timeline(report, screen, width)
+    _compactions(report, screen)
+    _largest(report, screen)
+    _violations(report, screen)
+    _bad_lines(report, screen)
 
 
-def _head(report: Report, console: Console) -> None:
-    console.print(Text(report.file, style="bold"), soft_wrap=True)
+def _head(report: Report, screen: Screen) -> None:
+    screen.line(report.file, "title")
     counts = f"{report.entries:,} messages · {report.rounds:,} rounds · {report.tool_calls:,} tool calls"
-    console.print(Text(f"{report.format} · {report.model or 'no model named'} · {counts}"))
+    screen.line(f"{report.format} · {report.model or 'no model named'} · {counts}")
     others = len(report.conversations) - 1
     if others:
-        console.print(Text(f"conversation {report.conversation!r}; {others} more in the file (--conversation N)"))
+        screen.line(f"conversation {report.conversation!r}; {others} more in the file (--conversation N)")
         for i, row in enumerate(report.conversations[:MOST_LISTED], 1):
-            console.print(Text(f"  {i} {row.kind} {row.name} · {row.entries} messages · {row.tool_calls} tool calls"), style="dim")
-        _more(len(report.conversations), console)
+            screen.line(f"  {i} {row.kind} {row.name} · {row.entries} messages · {row.tool_calls} tool calls", "soft")
+        _more(len(report.conversations), screen)
 
 
-def _meter(report: Report, console: Console, width: int) -> None:
+def _meter(report: Report, screen: Screen, width: int) -> None:
     known = {
         "usage": "the provider's count",
         "usage+estimate": "the provider's count and an estimate of what came after",
         "calibrated": "an estimate, calibrated",
         "estimate": "an estimate",
     }
-    console.print()
+    screen.line()
     used = f"{report.tokens.used:,} tokens ({known[report.tokens.source]}), {size(report.bytes)}"
     if report.window is None or report.state is None:
-        console.print(Text(used))
-        console.print(Text(report.note or "", style="yellow"))
+        screen.line(used)
+        screen.line(report.note or "", "warn")
         return
     window, state = report.window, report.state
     line, marks = ruler(report.tokens.used, window, width)
-    console.print(
-        Text(line, style=COLOURS[state.level]), Text(f"{report.tokens.used * 100 / window.context:.0f}% of {tokens(window.context)}")
-    )
-    console.print(Text(marks, style="dim"))
-    console.print(Text(used))
-    console.print(Text(f"{LEVEL_WORDS[state.level]}: {state.percent_left}% left until auto compact", style=COLOURS[state.level]))
+    screen.line(f"{line} {report.tokens.used * 100 / window.context:.0f}% of {tokens(window.context)}", COLOURS[state.level])
+    screen.line(marks, "soft")
+    screen.line(used)
+    screen.line(f"{LEVEL_WORDS[state.level]}: {state.percent_left}% left until auto compact", COLOURS[state.level])
     distances = [("warning", window.warning), ("auto compact", window.auto), ("blocking", window.blocking)]
-    console.print(Text(" · ".join(f"{name} at {tokens(at)} ({_distance(at - report.tokens.used)})" for name, at in distances)))
+    screen.line(" · ".join(f"{name} at {tokens(at)} ({_distance(at - report.tokens.used)})" for name, at in distances))
     if window.cliff is not None:
-        console.print(Text(f"the price per token rises above {tokens(window.cliff)}"))
+        screen.line(f"the price per token rises above {tokens(window.cliff)}")
 
 
 def _distance(left: int) -> str:
     return f"{tokens(left)} to go" if left > 0 else f"passed by {tokens(-left)}"
 
 
-def _parts(title: str, parts: dict[str, Part], console: Console, *, calls: bool = False) -> None:
+def _parts(title: str, parts: dict[str, Part], screen: Screen, *, calls: bool = False) -> None:
     if not parts:
         return
-    console.print()
-    console.print(Text(title, style="bold"))
+    screen.title(title)
     listed = list(parts.items())[:MOST_LISTED]
-    width = min(MOST_NAME, max(cell_len(name) for name, _ in listed))
+    width = min(MOST_NAME, max(cells(printable(name)) for name, _ in listed))
     word = ("call", "calls") if calls else ("block", "blocks")
     for name, part in listed:
         counted = f"{part.count:>5} {word[part.count != 1]:<{len(word[1])}}"
-        line = f"  {_fit(name, width)}  {tokens(part.tokens):>6}  {part.share:>4.0%} {counted}  {bar(part.share, BAR)}"
-        console.print(Text(line.rstrip()), overflow="ellipsis", no_wrap=True)
-    _more(len(parts), console)
+        line = f"  {fit(printable(name), width)}  {tokens(part.tokens):>6}  {part.share:>4.0%} {counted}  {bar(part.share, BAR)}"
+        screen.line(line.rstrip(), one=True)
+    _more(len(parts), screen)
 
 
-def _fit(name: str, width: int) -> str:
-    """A name in exactly so many columns, its end kept where it is too long."""
-    while cell_len(name) > width:
-        name = "…" + name[2:]
-    return set_cell_size(name, width)
-
-
-def _more(count: int, console: Console) -> None:
+def _more(count: int, screen: Screen) -> None:
     if count > MOST_LISTED:
-        console.print(Text(f"  … and {count - MOST_LISTED} more", style="dim"))
+        screen.line(f"  … and {count - MOST_LISTED} more", "soft")
 
 
-def _timeline(report: Report, console: Console, width: int) -> None:
+def _timeline(report: Report, screen: Screen, width: int) -> None:
     if len(report.timeline) < 2:
         return
     points = thin(report.timeline, width)
     peak = max(point.tokens for point in report.timeline)
     ceiling = max(peak, report.window.auto) if report.window else peak
-    console.print()
-    console.print(Text("Size by round", style="bold"))
-    console.print(Text(columns([point.tokens for point in points], ceiling)))
+    screen.title("Size by round")
+    screen.line(columns([point.tokens for point in points], ceiling))
     marks = [" "] * len(points)
     for row in report.compactions:
         place = min(len(points) - 1, sum(point.round < row.round for point in points))
         marks[place] = "▼"
     if report.compactions:
-        console.print(Text("".join(marks).rstrip()))
+        screen.line("".join(marks).rstrip())
     legend = "; ▼ compaction" if report.compactions else ""
-    console.print(
-        Text(f"rounds {points[0].round} to {points[-1].round}; peak {tokens(peak)}, full height {tokens(ceiling)}{legend}", style="dim")
-    )
+    screen.line(f"rounds {points[0].round} to {points[-1].round}; peak {tokens(peak)}, full height {tokens(ceiling)}{legend}", "soft")
 
 
-def _compactions(report: Report, console: Console) -> None:
+def _compactions(report: Report, screen: Screen) -> None:
     if not report.compactions:
         return
-    console.print()
-    console.print(Text("Compactions", style="bold"))
+    screen.title("Compactions")
     for row in report.compactions[:MOST_LISTED]:
         line = f", line {row.line}" if row.line else ""
         trigger = f" ({row.trigger})" if row.trigger else ""
         sizes = f"{tokens(row.tokens_before)} → {tokens(row.tokens_after)}"
-        console.print(Text(f"  round {row.round}{line}: {row.level}{trigger}, {sizes}, {row.hidden_entries} entries folded"))
-    _more(len(report.compactions), console)
+        screen.line(f"  round {row.round}{line}: {row.level}{trigger}, {sizes}, {row.hidden_entries} entries folded")
+    _more(len(report.compactions), screen)
 
 
-def _largest(report: Report, console: Console) -> None:
-    console.print()
-    console.print(Text("Largest entries", style="bold"))
+def _largest(report: Report, screen: Screen) -> None:
+    screen.title("Largest entries")
     for row in report.largest:
         where = f"line {row.line}" if row.line else row.entry
         what = " ".join(filter(None, (row.tool, row.file))) or row.kind
-        console.print(Text(f"  {tokens(row.tokens):>6}  {where:<10} {what}  {row.text}"), no_wrap=True, overflow="ellipsis", crop=True)
+        screen.line(f"  {tokens(row.tokens):>6}  {where:<10} {what}  {row.text}", one=True)
 
 
-def _violations(report: Report, console: Console) -> None:
+def _violations(report: Report, screen: Screen) -> None:
+    screen.line()
     if not report.violations:
-        console.print()
-        console.print(Text("A provider would take it as it is.", style="green"))
+        screen.line("A provider would take it as it is.", "good")
         return
-    console.print()
-    console.print(
-        Text(f"A provider would refuse it: {len(report.violations)} violation{'s' if len(report.violations) > 1 else ''}", style="bold red")
-    )
+    screen.line(f"A provider would refuse it: {len(report.violations)} violation{'s' if len(report.violations) > 1 else ''}", "bad")
     for row in report.violations[:MOST_LISTED]:
         where = f"line {row.line}" if row.line else row.entry
-        console.print(Text(f"  {row.rule} {where}: {row.text} → {row.repair}"))
-    _more(len(report.violations), console)
+        screen.line(f"  {row.rule} {where}: {row.text} → {row.repair}")
+    _more(len(report.violations), screen)
 
 
-def _bad_lines(report: Report, console: Console) -> None:
+def _bad_lines(report: Report, screen: Screen) -> None:
     if not report.bad_lines:
         return
-    console.print()
-    console.print(Text(f"Lines that could not be read: {len(report.bad_lines)}", style="bold yellow"))
+    screen.line()
+    screen.line(f"Lines that could not be read: {len(report.bad_lines)}", "warn")
     for row in report.bad_lines[:MOST_LISTED]:
-        console.print(Text(f"  line {row.line}: {row.why}"))
-    _more(len(report.bad_lines), console)
+        screen.line(f"  line {row.line}: {row.why}")
+    _more(len(report.bad_lines), screen)
