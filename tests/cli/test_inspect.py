@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -94,3 +96,76 @@ def test_help_is_as_pinned(command: str) -> None:
         pinned.parent.mkdir(exist_ok=True)
         pinned.write_text(done.stdout, encoding="utf-8")
     assert done.returncode == 0 and done.stdout == pinned.read_text(encoding="utf-8")
+
+
+def test_h1_recorded_text_moves_no_cursor(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[31mred\u202e\x9b2J"
+    path = tmp_path / "a.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"role": "user", "content": f"hello {evil}"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": f"Read{evil}", "input": {"path": evil}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": f"result {evil}\r\nend"}]},
+            ]
+        )
+    )
+    outputs = [
+        fivefold("inspect", path, "--window", "64000", "--model", evil),
+        fivefold("recall", path, "hello"),
+        fivefold("recall", path, "--entry", "m3"),
+        fivefold("inspect", path, "--conversation", evil),
+    ]
+    for done in outputs:
+        assert not set(done.stdout + done.stderr) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}
+
+
+def test_z2_the_page_never_writes_over_the_session(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(EXAMPLE.read_bytes())
+    done = fivefold("inspect", path, "--html", path)
+    assert done.returncode == 2 and "write over the session" in done.stderr
+    assert path.read_bytes() == EXAMPLE.read_bytes()
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "NO_COLOR": "1"}
+    command = command.replace("FIVEFOLD", f"{sys.executable} -m fivefold").replace("EXAMPLE", str(EXAMPLE))
+    return subprocess.run(["bash", "-c", command], capture_output=True, encoding="utf-8", env=environment, timeout=60, check=False)
+
+
+def test_z5_pipes_in_and_out() -> None:
+    for command in ("cat EXAMPLE | FIVEFOLD inspect -", "cat EXAMPLE | FIVEFOLD inspect /dev/stdin", "FIVEFOLD inspect <(cat EXAMPLE)"):
+        done = shell(command)
+        assert (done.returncode, done.stderr) == (0, "") and "872 messages" in done.stdout
+    done = shell("FIVEFOLD inspect EXAMPLE | head -1; echo ${PIPESTATUS[1]}")
+    assert done.stderr == "" and done.stdout.splitlines()[1:] == ["0"]
+
+
+def test_z5_output_that_cannot_be_written() -> None:
+    done = shell("FIVEFOLD inspect EXAMPLE > /dev/full")
+    assert done.returncode == 2 and "cannot be written" in done.stderr and "Traceback" not in done.stderr
+    done = shell("PYTHONIOENCODING=ascii FIVEFOLD inspect EXAMPLE")
+    assert done.returncode == 0 and "118,925 tokens" in done.stdout
+
+
+def test_w4_what_is_too_large_is_refused_whatever_else_holds(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps([{"role": "user", "content": "a word " * 20_000}]))
+    done = fivefold("inspect", path, "--window", "8192", "--json")
+    assert done.returncode == 1
+    assert [row["rule"] for row in json.loads(done.stdout)["violations"]] == ["W4"]
+
+
+def test_w9_the_window_that_the_recording_names_holds(tmp_path: Path) -> None:
+    lines = [
+        {"type": "session_meta", "payload": {"id": "s"}},
+        {"type": "turn_context", "payload": {"model": "gpt-5.5"}},
+        {"type": "event_msg", "payload": {"type": "task_started", "model_context_window": 258_400}},
+        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}},
+        {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}},
+    ]
+    path = tmp_path / "rollout.jsonl"
+    path.write_text("\n".join(json.dumps({"timestamp": "2026-01-01T00:00:00Z", **line}) for line in lines))
+    assert json.loads(fivefold("inspect", path, "--json").stdout)["window"]["context"] == 258_400
+    assert json.loads(fivefold("inspect", path, "--json", "--window", "64000").stdout)["window"]["context"] == 64_000

@@ -116,12 +116,12 @@ def test_t3_calibration_never_goes_below_the_unpadded_estimate() -> None:
         user("u1", x(1_000)),
         assistant("a1", "ok", api_id="m1", usage=Usage(input=500, output=1)),
         user("u2", x(5_000)),
-        assistant("a2", "ok", api_id="m2", usage=Usage(input=1_000, output=1)),
+        assistant("a2", "ok", api_id="m2", usage=Usage(input=4_000, output=1)),
         user("u3", x(100)),
         count=count,
     )
     assert ledger.calibration.ratio == 1.0
-    assert ledger.size().used == 1_001 + 100
+    assert ledger.size().used == 4_001 + 100
 
 
 def test_t4_each_entry_is_measured_once() -> None:
@@ -180,3 +180,65 @@ def test_t4_carried_on_is_from_nothing(steps: list[tuple[str, int, int]]) -> Non
     if size.source == "usage":
         assert size.used == again.used
     assert size.used >= 0
+
+
+def test_t2_a_response_that_began_before_the_fold_does_not_tell_the_size() -> None:
+    """Its second part comes after the fold, its usage is of the request before it."""
+    count, log = Counter(), Log(None)
+    ledger, log = grown(
+        Ledger(View(log, []), count),
+        log,
+        user("u", x(100_000)),
+        assistant("a1", x(100), api_id="m1", usage=Usage(input=100_100, output=20)),
+        Fold(id="f", level="auto", changes=(HideSpan("u", stand_ins=(user("s", x(30)),)),)),
+        assistant("a2", x(70), api_id="m1", usage=Usage(input=100_100, output=40)),
+        count=count,
+    )
+    assert ledger.size().source != "usage" and ledger.size().used < 1_000
+    assert ledger.calibration.overhead is not None and ledger.calibration.overhead < 1_000
+
+
+def test_t2_an_api_id_used_again_after_a_persons_words_is_another_response() -> None:
+    log = Log(
+        None,
+        [
+            user("u1", x(10)),
+            assistant("a1", x(10), api_id="m1", usage=Usage(input=1_000)),
+            user("u2", x(6_000)),
+            assistant("a2", x(10), api_id="m1", usage=Usage(input=7_000)),
+        ],
+    )
+    assert ledger_of(log).size().used == 7_000
+
+
+def test_t3_one_absurd_count_is_not_learned_from_and_the_size_is_marked() -> None:
+    log = Log(None, [user("u", x(1_000)), assistant("a", "ok", usage=Usage(input=900_000))])
+    size = ledger_of(log).size()
+    assert (size.source, size.uncertain) == ("estimate", True)
+    tiny = ledger_of(Log(None, [user("u", x(150_000)), assistant("a", "ok", usage=Usage(input=3, output=5))])).size()
+    assert (tiny.used, tiny.source, tiny.uncertain) == (200_003, "estimate", True)
+
+
+def test_t3_a_step_that_no_text_explains_begins_the_samples_anew() -> None:
+    count, log = Counter(), Log(None)
+    ledger, log = grown(
+        Ledger(View(log, []), count),
+        log,
+        user("u1", x(1_000)),
+        assistant("a1", "ok", api_id="m1", usage=Usage(input=2_000)),
+        user("u2", x(2_000)),
+        assistant("a2", "ok", api_id="m2", usage=Usage(input=40_000)),  # tools were added
+        user("u3", x(2_000)),
+        assistant("a3", "ok", api_id="m3", usage=Usage(input=42_402)),
+        count=count,
+    )
+    assert ledger.calibration.ratio is not None and 1.19 < ledger.calibration.ratio < 1.21
+    assert ledger.calibration.overhead is not None and 36_000 < ledger.calibration.overhead < 37_500
+
+
+def test_t2_a_second_part_without_usage_is_the_responses_own() -> None:
+    log = Log(
+        None,
+        [user("u", x(10)), assistant("a1", x(10), api_id="m", usage=Usage(input=1_000, output=9)), assistant("a2", x(400), api_id="m")],
+    )
+    assert ledger_of(log).size().used == 1_009

@@ -130,3 +130,16 @@ def test_i9_no_cut_parts_a_pair_or_a_response(rows: list[tuple[str, list[str], b
     for number, one in enumerate(rounds(entries)):
         assert one.start < one.stop
         assert (number == 0) == (one.start == 0)
+
+
+def test_i2_no_cut_inside_a_response_without_calls() -> None:
+    entries = [
+        user("u", "go"),
+        assistant("a1", "x", api_id="m"),
+        entry("n", "attachment", "f"),
+        assistant("a2", "y", api_id="m"),
+        user("u2", "ok"),
+    ]
+    assert legal_cuts(entries) == [True, True, False, False, True, True]
+    apart = [assistant("a1", "x"), user("u", "and?"), assistant("a2", "y")]
+    assert legal_cuts(apart) == [True, True, True, True]

@@ -77,3 +77,8 @@ def test_p1_every_number_of_the_specification_is_its_default() -> None:
         ("restore", "skills_tokens"): 25_000,  # C3
     }
     assert {key: numbers[key[0]][key[1]] for key in wanted} == wanted
+
+
+def test_p1_numbers_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(PolicyError, match="blocking_buffer_tokens"):
+        Policy.of({"window": {"blocking_buffer_tokens": 150_000}})

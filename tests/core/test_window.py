@@ -98,3 +98,16 @@ def test_w7_order_holds_under_any_override(context: int, max_output: int, tokens
 def test_w10_cheapest_stays_under_the_cliff() -> None:
     assert window_of(1_000_000, 64_000, WindowPolicy(cheapest=True), cliff=100_000).context == 100_000
     assert window_of(1_000_000, 64_000, WindowPolicy(), cliff=100_000).context == 1_000_000
+
+
+def test_w6_with_auto_off_the_level_is_never_auto() -> None:
+    window = window_of(200_000, 64_000, auto=False)
+    assert state_of(window.auto - 3_001, window).level == "error"
+    assert state_of(window.auto, window).level == "blocking"
+    assert not state_of(window.auto, window).above_auto
+
+
+@pytest.mark.parametrize("values", [{"full_size_tokens": 0}, {"threshold_percent": float("nan")}, {"auto_buffer_tokens": -1}])
+def test_w2_a_policy_that_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError, match="window"):
+        WindowPolicy(**values)

@@ -5,6 +5,9 @@ Exit codes: 0 done; 1 the conversation cannot be made to fit or has violations; 
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 
 import click
@@ -31,8 +34,14 @@ app.add_command(recall)
 
 def main() -> None:
     """Run the command line; errors of ours become one line and exit code 2."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has seen enough ends us silently, as in any pipe
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode is no reason to fail
     try:
         code = app.main(prog_name="fivefold", standalone_mode=False)  # the code of click's Exit, else what the command returns: None
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         error.show()
@@ -43,6 +52,6 @@ def main() -> None:
     except FivefoldError as error:
         click.echo(printable_lines(f"error: {error}"), err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has gone; nothing is left to be said
-        sys.exit(0)
+    except OSError as error:
+        click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+        os._exit(2)  # the ordinary way out would try to write it once more

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from ..errors import InputError
 from ..providers.models import read_overrides
 from ..report.build import Options
 from ..report.build import inspect as build_report
@@ -40,6 +41,8 @@ def inspect(
     overrides = read_overrides(models_file) if models_file else {}
     report, unknown_model = build_report(transcript, Options(model, window, max_output, conversation, overrides))
     if html_file is not None:
+        if file is not None and html_file.exists() and file.exists() and html_file.samefile(file):
+            raise InputError("--html would write over the session itself; name another file", path=str(html_file))
         from ..report.html import write_page
 
         write_page(report, html_file)
@@ -50,9 +53,9 @@ def inspect(
         if html_file is not None:
             click.echo(f"\npage written: {html_file}")
     if unknown_model:
-        click.echo(printable_lines(f"error: {report.note}"), err=True)
+        click.echo(printable_lines(f"error: {report.file}: {report.note}"), err=True)
         raise click.exceptions.Exit(2)
     if report.note and as_json:
-        click.echo(f"note: {report.note}", err=True)
+        click.echo(f"note: {report.file}: {report.note}", err=True)
     if report.violations:
         raise click.exceptions.Exit(1)

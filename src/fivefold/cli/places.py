@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,9 @@ from typing import NamedTuple
 import platformdirs
 
 from ..errors import InputError
+
+SUB_AGENT = "agent-"
+"""How Claude Code names the files of sub-agents, which are no sessions of their own."""
 
 
 class Place(NamedTuple):
@@ -40,20 +44,24 @@ def sessions_folder() -> Path:
     return Path(platformdirs.user_data_dir("fivefold")) / "sessions"
 
 
-def latest(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Path:
-    """The session file changed last. Raises InputError naming the places where there is none."""
+def newest_first(home: Path | None = None, environment: Mapping[str, str] | None = None) -> Iterator[Path]:
+    """The session files, the one changed last first. Raises InputError naming the places where there is none."""
     known = places(home or Path.home(), os.environ if environment is None else environment)
-    newest = max(_files(known), default=None)
-    if newest is None:
+    found = sorted(_files(known), reverse=True)
+    if not found:
         looked = ", ".join(f"{place.agent}: {place.folder}" for place in known)
         raise InputError(f"no session found; looked in {looked}. Name the file instead")
-    return newest[1]
+    return (path for _, path in found)
 
 
 def _files(known: list[Place]) -> Iterator[tuple[float, Path]]:
     for place in known:
         for path in place.folder.glob(place.pattern):
+            if path.name.startswith(SUB_AGENT):
+                continue
             try:
-                yield path.stat().st_mtime, path
+                status = path.stat()
             except OSError:
                 continue  # gone since it was listed
+            if stat.S_ISREG(status.st_mode):
+                yield status.st_mtime, path

@@ -53,10 +53,10 @@ def cut(text: str, width: int) -> str:
     return "".join(kept) + "…"
 
 
-def fit(text: str, width: int) -> str:
-    """Text in exactly ``width`` columns, its end kept where it is too long: of a path the end tells most."""
+def fit(text: str, width: int, *, end: bool = False) -> str:
+    """Text in exactly ``width`` columns. Where it is too long its beginning is kept, or its ``end``: of a path that tells most."""
     if cells(text) > width:
-        text = "…" + cut(text[::-1], width)[:-1][::-1]
+        text = "…" + cut(text[::-1], width)[:-1][::-1] if end else cut(text, width)
     return text + " " * (width - cells(text))
 
 

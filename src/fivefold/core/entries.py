@@ -176,6 +176,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="h
 
     id: str = ""
     model: str | None = None
+    window: int | None = None
+    """Context window in tokens where the recording itself names it; it holds over what is known of the model."""
     system: tuple[Block, ...] = ()
     tools: tuple[Object, ...] = ()
     cwd: str | None = None

@@ -1,4 +1,4 @@
-"""Rules that hold for a request as a whole: unique tool ids, image limits, cache marks, its end (I3, I4, I5, I10, R4)."""
+"""Rules that hold for a request as a whole: image limits, cache marks, its end (I3, I5, R4)."""
 
 from __future__ import annotations
 
@@ -8,42 +8,12 @@ import msgspec
 
 from .economics import MediaLimits
 from .media import image_size
-from .messages import Block, Image, Text, Thinking, ToolResult, ToolUse
+from .messages import Block, Compaction, Image, Object, Opaque, RedactedThinking, Text, Thinking, ToolResult
 from .turns import Findings, Piece, Turn
 
 MAX_CACHE_MARKS = 4
 IMAGE_LIMITS = MediaLimits(max_items=600, max_side=8000, many_items=21, many_side=2000, max_image_bytes=10_000_000)
 """Anthropic's, where a model's own are not known: over 20 images the limit of a side falls (its vision page)."""
-
-
-def unique_ids(turns: list[Turn], findings: Findings) -> None:
-    """Give a tool id that was used before a running number, in the call and in its result (I4, I10)."""
-    used: set[str] = set()
-    for i, turn in enumerate(turns):
-        if turn.role != "assistant":
-            continue
-        for k, (entry, block) in enumerate(turn.pieces):
-            if not isinstance(block, ToolUse):
-                continue
-            id = block.id
-            if id in used:
-                id = _free_id(id, used)
-                findings.add("I4", entry, f"tool id {block.id} is used again", f"sent as {id}")
-                turn.pieces[k] = Piece(entry, msgspec.structs.replace(block, id=id))
-                _rename_result(turns[i + 1] if i + 1 < len(turns) else None, block.id, id, k, turn)
-            used.add(id)
-
-
-def _rename_result(answer: Turn | None, old: str, new: str, index: int, turn: Turn) -> None:
-    """The result that answers the call at ``index``: of equal ids in one answer the calls before it come first."""
-    if answer is None:
-        return
-    nth = sum(isinstance(piece.block, ToolUse) and piece.block.id == old for piece in turn.pieces[:index])
-    places = [i for i, piece in enumerate(answer.results) if isinstance(piece.block, ToolResult) and piece.block.tool_use_id == old]
-    if nth < len(places):
-        entry, block = answer.results[places[nth]]
-        if isinstance(block, ToolResult):
-            answer.results[places[nth]] = Piece(entry, msgspec.structs.replace(block, tool_use_id=new))
 
 
 def limit_images(turns: list[Turn], limits: MediaLimits, findings: Findings) -> None:
@@ -80,17 +50,24 @@ def _too_large(image: Image, side: int, limits: MediaLimits) -> str | None:
     return None
 
 
-def limit_marks(turns: list[Turn], findings: Findings) -> None:
-    """At most four cache marks, the last ones, none on thinking (I5)."""
-    marked = [
-        (pieces, i) for turn in turns for pieces in (turn.results, turn.pieces) for i, piece in enumerate(pieces) if _is_marked(piece.block)
-    ]
-    on_thinking = [(pieces, i) for pieces, i in marked if isinstance(pieces[i].block, Thinking)]
-    others = [(pieces, i) for pieces, i in marked if not isinstance(pieces[i].block, Thinking)]
-    for pieces, i in on_thinking + (others[:-MAX_CACHE_MARKS] if len(others) > MAX_CACHE_MARKS else []):
+def limit_marks(turns: list[Turn], findings: Findings, *, in_system: int = 0) -> None:
+    """At most four cache marks with those of the system prompt, the last ones, none on thinking or inside a result (I5)."""
+    room = max(0, MAX_CACHE_MARKS - in_system)
+    marked: list[tuple[list[Piece], int]] = []
+    for turn in turns:
+        for pieces in (turn.results, turn.pieces):
+            for i, (entry, block) in enumerate(pieces):
+                inner = _map_parts(block, unmarked) if isinstance(block, ToolResult) else block
+                bare = isinstance(block, Thinking | RedactedThinking) and is_marked(block)
+                if inner is not block or bare:
+                    findings.add("I5", entry, "cache mark on thinking, or inside a result", "left out")
+                    pieces[i] = Piece(entry, unmarked(block) if bare else inner)
+                if is_marked(pieces[i].block):
+                    marked.append((pieces, i))
+    for pieces, i in marked[: max(0, len(marked) - room)]:
         entry, block = pieces[i]
-        findings.add("I5", entry, "cache mark on thinking, or more than four", "left out")
-        pieces[i] = Piece(entry, _unmarked(block))
+        findings.add("I5", entry, f"more than {MAX_CACHE_MARKS} cache marks", "left out")
+        pieces[i] = Piece(entry, unmarked(block))
 
 
 def strip_end(turn: Turn, findings: Findings) -> None:
@@ -99,13 +76,6 @@ def strip_end(turn: Turn, findings: Findings) -> None:
     if isinstance(block, Text) and block.text != block.text.rstrip():
         findings.add("I3", entry, "the final assistant text ends with white space", "taken off")
         turn.pieces[-1] = Piece(entry, msgspec.structs.replace(block, text=block.text.rstrip()))
-
-
-def _free_id(id: str, used: set[str]) -> str:
-    number = 2
-    while f"{id}_{number}" in used:
-        number += 1
-    return f"{id}_{number}"
 
 
 def _parts(block: Block) -> tuple[Block, ...]:
@@ -120,17 +90,23 @@ def _map_parts(block: Block, change: Callable[[Block], Block]) -> Block:
     return block if parts == block.content else msgspec.structs.replace(block, content=parts)
 
 
-def _is_marked(block: Block) -> bool:
-    match block:
-        case Text(extra=extra) | Thinking(extra=extra) | ToolUse(extra=extra) | ToolResult(extra=extra):
-            return "cache_control" in extra
-        case _:
-            return False
+def is_marked(block: Block) -> bool:
+    """Whether a block carries a cache mark."""
+    return "cache_control" in _keys(block)
 
 
-def _unmarked(block: Block) -> Block:
-    match block:
-        case Text(extra=extra) | Thinking(extra=extra) | ToolUse(extra=extra) | ToolResult(extra=extra):
-            return msgspec.structs.replace(block, extra={key: value for key, value in extra.items() if key != "cache_control"})
-        case _:
-            return block
+def unmarked(block: Block) -> Block:
+    """A block without its cache mark; the same object where it has none."""
+    keys = _keys(block)
+    if "cache_control" not in keys:
+        return block
+    rest: Object = {key: value for key, value in keys.items() if key != "cache_control"}
+    if isinstance(block, Opaque | Compaction):
+        return msgspec.structs.replace(block, data=rest)
+    return msgspec.structs.replace(block, extra=rest)
+
+
+def _keys(block: Block) -> Object:
+    if isinstance(block, Opaque | Compaction):
+        return block.data if isinstance(block.data, dict) else {}
+    return block.extra

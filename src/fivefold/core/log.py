@@ -28,16 +28,42 @@ class PlacedFold(NamedTuple):
     seq: int
 
 
-class _Buffer:
-    """What a chain of logs shares. Only ever appended to."""
+class _Brought(NamedTuple):
+    """What a fold brought under an id: a stand-in, or None where it is the fold's own; ``seq`` is the fold's place."""
 
-    __slots__ = ("entries", "ids", "records", "stand_ins")
+    seq: int
+    entry: Entry | None
+
+
+class _Buffer:
+    """What a chain of logs shares. Only ever appended to, but for what a failed append had put there.
+
+    Whatever puts something in does it in this order: lists first, indexes last. Where an interrupt (Ctrl-C) leaves it half
+    done, the lists are longer than any log knows, and the next append goes on from a copy.
+    """
+
+    __slots__ = ("brought", "entries", "ids", "records")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.entries: list[Entry] = []
         self.ids: dict[str, int] = {}  # entry id -> place among the entries
-        self.stand_ins: dict[str, int] = {}  # stand-in or fold id -> place of its fold among the records
+        self.brought: dict[str, _Brought] = {}  # stand-in or fold id -> what it is
+
+    def holds_just(self, records: int, entries: int) -> bool:
+        """Whether there is nothing behind these lengths."""
+        return len(self.records) == records and len(self.entries) == entries
+
+    def cut(self, records: int, entries: int) -> None:
+        """Back to these lengths."""
+        for entry in self.entries[entries:]:
+            self.ids.pop(entry.id, None)
+        for record in self.records[records:]:
+            if isinstance(record, Fold):
+                for id in _ids_of(record):
+                    self.brought.pop(id, None)
+        del self.entries[entries:]
+        del self.records[records:]
 
 
 class Log:
@@ -123,11 +149,8 @@ class Log:
         index = self._buffer.ids.get(id, self._entries)
         if index < self._entries:
             return self._buffer.entries[index]
-        seq = self._buffer.stand_ins.get(id, self._records)
-        if seq >= self._records:
-            return None
-        fold = self._buffer.records[seq]
-        return next((e for e in stand_ins(fold) if e.id == id), None) if isinstance(fold, Fold) else None
+        brought = self._buffer.brought.get(id)
+        return brought.entry if brought is not None and brought.seq < self._records else None
 
     # --- growing
 
@@ -135,11 +158,17 @@ class Log:
         """The log with ``records`` behind. All or none: on an error this log is all there is.
 
         Raises DuplicateIdError for an id that is taken, FoldError for a fold of what is not there or an undo of a
-        fold that is not in force.
+        fold that is not in force, LogError for what is no record.
         """
         new = self._successor()
-        for record in records:
-            new._push(record)
+        newest = self._buffer.holds_just(self._records, self._entries)
+        try:
+            for record in records:
+                new._push(record)
+        except BaseException:
+            if newest:
+                self._buffer.cut(self._records, self._entries)
+            raise
         return new
 
     def with_head(self, head: Head) -> Log:
@@ -158,13 +187,13 @@ class Log:
     def _own(self) -> _Buffer:
         """The buffer, with nothing behind this log's own length in it."""
         buffer = self._buffer
-        if len(buffer.records) == self._records:
+        if buffer.holds_just(self._records, self._entries):
             return buffer
         own = _Buffer()
         own.records = buffer.records[: self._records]
         own.entries = buffer.entries[: self._entries]
         own.ids = {entry.id: i for i, entry in enumerate(own.entries)}
-        own.stand_ins = {id: seq for id, seq in buffer.stand_ins.items() if seq < self._records}
+        own.brought = {id: brought for id, brought in buffer.brought.items() if brought.seq < self._records}
         self._buffer = own
         return own
 
@@ -173,23 +202,30 @@ class Log:
         match record:
             case Entry():
                 self._check_new(record.id)
-                buffer.ids[record.id] = self._entries
                 buffer.entries.append(record)
+                buffer.records.append(record)
+                buffer.ids[record.id] = self._entries
                 self._entries += 1
             case Fold():
                 self._check_fold(record)
-                for id in (record.id, *(e.id for e in stand_ins(record))):
-                    buffer.stand_ins[id] = self._records
+                buffer.records.append(record)
+                buffer.brought[record.id] = _Brought(self._records, None)
+                buffer.brought.update((e.id, _Brought(self._records, e)) for e in stand_ins(record))
                 self._folds = (*self._folds, PlacedFold(record, len(self), self._records))
                 self._changed_at = len(self)
             case Unfold():
-                kept = tuple(placed for placed in self._folds if placed.fold.id != record.fold)
-                if len(kept) == len(self._folds) and not self._is_left_out(record.fold):
-                    raise FoldError(f"fold {record.fold!r} is not in force: in force are {[p.fold.id for p in self._folds][-5:]}")
-                self._folds = kept
-                self._changed_at = len(self)
-        buffer.records.append(record)
+                self._take_back(record)
+                buffer.records.append(record)
+            case _:
+                raise LogError(f"a {type(record).__name__} is no record; a log holds Entry, Fold and Unfold")
         self._records += 1
+
+    def _take_back(self, undo: Unfold) -> None:
+        kept = tuple(placed for placed in self._folds if placed.fold.id != undo.fold)
+        if len(kept) == len(self._folds) and not self._is_left_out(undo.fold):
+            raise FoldError(f"fold {undo.fold!r} is not in force: in force are {[p.fold.id for p in self._folds][-5:]}")
+        self._folds = kept
+        self._changed_at = len(self)
 
     def _check_new(self, id: str) -> None:
         if not id:
@@ -198,7 +234,7 @@ class Log:
             raise DuplicateIdError(f"id {id!r} is already in this log")
 
     def _check_fold(self, fold: Fold) -> None:
-        new = [fold.id, *(e.id for e in stand_ins(fold))]
+        new = list(_ids_of(fold))
         for id in new:
             self._check_new(id)
         if len(set(new)) < len(new):
@@ -240,7 +276,8 @@ class Log:
         return self.base > 0 and not self._holds(id)
 
     def _holds(self, id: str) -> bool:
-        return self._buffer.ids.get(id, self._entries) < self._entries or self._buffer.stand_ins.get(id, self._records) < self._records
+        brought = self._buffer.brought.get(id)
+        return self._buffer.ids.get(id, self._entries) < self._entries or (brought is not None and brought.seq < self._records)
 
     def _known(self, id: str) -> Entry:
         entry = self.find(id)
@@ -255,3 +292,9 @@ def stand_ins(fold: Fold) -> Iterator[Entry]:
         if isinstance(change, HideSpan):
             yield from change.stand_ins
             yield from change.tail
+
+
+def _ids_of(fold: Fold) -> Iterator[str]:
+    """All ids that a fold takes: its own and those of what it brings."""
+    yield fold.id
+    yield from (entry.id for entry in stand_ins(fold))

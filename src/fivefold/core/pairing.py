@@ -48,34 +48,50 @@ class Round(NamedTuple):
     api_id: str | None
 
 
+class Reading(NamedTuple):
+    """Which response the entries have come to. An assistant entry goes on with the last response where it has its id and no
+    person has spoken since, or where, without ids, it stands right behind it; else it begins the next one."""
+
+    number: int = 0
+    """Responses so far; 0 before the first."""
+    api_id: str | None = None
+    adjacent: bool = False
+    spoken: bool = False
+    """A person's words came since the last assistant entry."""
+
+    def read(self, entry: Entry) -> Reading:
+        """With one more entry. A new ``number`` says that it begins a response."""
+        if entry.kind == "assistant":
+            goes_on = self.number > 0 and entry.api_id == self.api_id
+            goes_on = goes_on and (self.adjacent or (entry.api_id is not None and not self.spoken))
+            return Reading(self.number + (not goes_on), entry.api_id, True, False)
+        if entry.kind not in SHOWN_AS:
+            return self
+        return Reading(self.number, self.api_id, False, self.spoken or is_speech(entry))
+
+
+def is_speech(entry: Entry) -> bool:
+    """Whether an entry of the user's side is a person's words, as against results and what a harness adds to them."""
+    return entry.kind == "user" and not entry.meta and not any(isinstance(block, ToolResult) for block in entry.blocks)
+
+
 class _Call(NamedTuple):
     place: Place
     id: str
     response: int
 
 
-def same_response(entry: Entry, api_id: str | None, adjacent: bool) -> bool:
-    """Whether an assistant entry goes on with the response ``api_id``: by id, without ids by adjacency."""
-    return entry.api_id == api_id and (adjacent or api_id is not None)
-
-
 def rounds(entries: Sequence[Entry]) -> list[Round]:
     """The rounds, in order. What comes before the first response is a round of its own."""
-    if not entries:
-        return []
-    starts: list[tuple[int, str | None]] = [(0, None)]
-    answered = adjacent = False
+    starts: list[tuple[int, str | None]] = [(0, None)] if entries else []
+    reading = Reading()
     for i, entry in enumerate(entries):
-        if entry.kind == "assistant":
-            if not answered or not same_response(entry, starts[-1][1], adjacent):
-                if i:
-                    starts.append((i, entry.api_id))
-                else:
-                    starts = [(0, entry.api_id)]
-            answered = adjacent = True
-        elif entry.kind in SHOWN_AS:
-            adjacent = False
-    stops = [start for start, _ in starts[1:]] + [len(entries)]
+        before, reading = reading, reading.read(entry)
+        if reading.number > before.number:
+            if i == 0:
+                starts.clear()
+            starts.append((i, entry.api_id))
+    stops = [start for start, _ in starts[1:]] + [len(entries)] if starts else []
     return [Round(start, stop, api_id) for (start, api_id), stop in zip(starts, stops, strict=True)]
 
 
@@ -86,34 +102,25 @@ class _Matcher:
         self.open: dict[str, list[_Call]] = {}
         self.pairs: list[Pair] = []
         self.orphans: list[Place] = []
-        self.response = 0
-        self.api_id: str | None = None
-        self.adjacent = False
-        self.spoken = False  # words of the user's side came since the last response
+        self.reading = Reading()
 
     def read(self, index: int, entry: Entry) -> None:
+        self.reading = self.reading.read(entry)
         if entry.kind == "assistant":
-            if not same_response(entry, self.api_id, self.adjacent):
-                self.response += 1
-                self.spoken = False
-            self.api_id, self.adjacent = entry.api_id, True
             for i, block in enumerate(entry.blocks):
                 if isinstance(block, ToolUse):
-                    self.open.setdefault(block.id, []).append(_Call(Place(index, i), block.id, self.response))
+                    self.open.setdefault(block.id, []).append(_Call(Place(index, i), block.id, self.reading.number))
         elif entry.kind in SHOWN_AS:
-            self.adjacent = False
             for i, block in enumerate(entry.blocks):
                 if isinstance(block, ToolResult):
                     self.answer(Place(index, i), block.tool_use_id)
-                else:
-                    self.spoken = True
 
     def answer(self, place: Place, id: str) -> None:
         calls = self.open.get(id)
         if not calls:
             self.orphans.append(place)
             return
-        now = next((i for i, call in enumerate(calls) if call.response == self.response), None)
+        now = next((i for i, call in enumerate(calls) if call.response == self.reading.number), None)
         call = calls.pop(-1 if now is None else now)
         self.pairs.append(Pair(call.place, place, late=now is None))
 
@@ -129,7 +136,7 @@ def pair(entries: Sequence[Entry]) -> Pairing:
     unanswered: list[Place] = []
     still_open: list[Place] = []
     for call in matcher.left():
-        waits = call.response == matcher.response and not matcher.spoken
+        waits = call.response == matcher.reading.number and not matcher.reading.spoken
         (still_open if waits else unanswered).append(call.place)
     return Pairing(tuple(matcher.pairs), tuple(unanswered), tuple(still_open), tuple(matcher.orphans))
 
@@ -161,20 +168,13 @@ def legal_cuts(entries: Sequence[Entry], pairing: Pairing | None = None) -> list
 
 def _responses(entries: Sequence[Entry]) -> Iterable[tuple[int, int]]:
     """First and last entry of each response; server-side pairs stand inside one (I8)."""
-    first = last = -1
-    api_id: str | None = None
-    adjacent = False
+    ends: dict[int, tuple[int, int]] = {}
+    reading = Reading()
     for i, entry in enumerate(entries):
+        reading = reading.read(entry)
         if entry.kind == "assistant":
-            if first < 0 or not same_response(entry, api_id, adjacent):
-                if first >= 0:
-                    yield first, last
-                first, api_id = i, entry.api_id
-            last, adjacent = i, True
-        elif entry.kind in SHOWN_AS:
-            adjacent = False
-    if first >= 0:
-        yield first, last
+            ends[reading.number] = (ends.get(reading.number, (i, i))[0], i)
+    return ends.values()
 
 
 def tool_calls(entries: Iterable[Entry]) -> int:
@@ -183,7 +183,7 @@ def tool_calls(entries: Iterable[Entry]) -> int:
 
 
 def server_pairs(entry_blocks: Sequence[object]) -> tuple[list[int], list[int]]:
-    """Of the blocks of one response: the places of server calls without a result, and of server results without a call (I8)."""
+    """Of the blocks of one assistant message: the places of server calls without a result, and of server results without a call (I8)."""
     calls: dict[str, list[int]] = {}
     orphans: list[int] = []
     for i, block in enumerate(entry_blocks):

@@ -7,7 +7,6 @@ refuses by name; where the values come from (file, environment, flags, code) is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -17,10 +16,35 @@ from .messages import JSON
 COMPACTABLE = ("read", "shell", "grep", "glob", "web_search", "web_fetch", "edit", "write")
 """Kinds of tools whose results may be cleared (M1)."""
 
-Count: TypeAlias = int
+
+_POSITIVE = frozenset(
+    {
+        "cap_tokens", "threshold_tokens", "keep_results", "max_failures", "full_size_tokens", "tail_rounds",
+        "first_tokens", "grow_tokens", "max_tokens",
+    }
+)  # fmt: skip
 
 
-class WindowPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section of the policy: counts are whole and not negative, shares lie over 0 and up to 100."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range, however the section was made."""
+        fields: dict[str, object] = msgspec.to_builtins(self)
+        section = type(self).__name__.removesuffix("Policy").lower()
+        for name, value in fields.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            place = f"policy: {section}.{name}"
+            if name.endswith("percent") and not 0 < value <= 100:
+                raise PolicyError(f"{place} is {value}, it has to be over 0 and at most 100")
+            if name in _POSITIVE and value < 1:
+                raise PolicyError(f"{place} is {value}, it has to be a positive whole number")
+            if value < 0:
+                raise PolicyError(f"{place} is {value}, it cannot be negative")
+
+
+class WindowPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 2. All in tokens."""
 
     cap_tokens: int | None = None
@@ -43,7 +67,7 @@ class WindowPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Stay under the lowest price cliff of the model (W10)."""
 
 
-class MicroPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MicroPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 4."""
 
     compactable: tuple[str, ...] = COMPACTABLE
@@ -63,7 +87,7 @@ class MicroPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """All results of one round together hold at most this share (M10)."""
 
 
-class AutoPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AutoPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 3."""
 
     enabled: bool = True
@@ -79,7 +103,7 @@ class AutoPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Share of the threshold from which a fold is made on a dead cache (A12)."""
 
 
-class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 7. Tokens shrink with small windows (W7)."""
 
     first_tokens: int = 10_000
@@ -92,7 +116,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keep_max_tokens: int = 40_000
 
 
-class SummaryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SummaryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 8."""
 
     max_tokens: int = 8_000
@@ -104,7 +128,7 @@ class SummaryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Floor of the verbatim tail (L14)."""
 
 
-class RestorePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RestorePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 9."""
 
     files: int = 5
@@ -131,28 +155,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             policy = msgspec.convert(dict(values), cls)
         except msgspec.ValidationError as error:
             raise PolicyError(f"policy: {error}") from None
-        _check_ranges(msgspec.to_builtins(policy))
         return policy
 
-
-Preset: TypeAlias = Literal["default", "no-auto"]
-PRESETS: Mapping[str, Policy] = {"default": Policy(), "no-auto": Policy(auto=AutoPolicy(enabled=False))}
-"""Policies by name."""
-
-
-def _check_ranges(sections: Mapping[str, Mapping[str, object]]) -> None:
-    """Counts are whole and not negative, shares lie in 0–100; zero is refused where it makes no sense."""
-    for section, fields in sections.items():
-        for name, value in fields.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            place = f"policy: {section}.{name}"
-            if name.endswith("_percent") and not 0 < value <= 100:
-                raise PolicyError(f"{place} is {value}, it has to be over 0 and at most 100")
-            if name in _POSITIVE and value < 1:
-                raise PolicyError(f"{place} is {value}, it has to be a positive whole number")
-            if value < 0:
-                raise PolicyError(f"{place} is {value}, it cannot be negative")
-
-
-_POSITIVE = frozenset({"cap_tokens", "threshold_tokens", "keep_results", "max_failures", "full_size_tokens", "tail_rounds"})
+    def __post_init__(self) -> None:
+        """Refuse numbers that contradict each other."""
+        window = self.window
+        if window.blocking_buffer_tokens >= window.auto_buffer_tokens:
+            raise PolicyError(
+                f"policy: window.blocking_buffer_tokens is {window.blocking_buffer_tokens}, it has to be under "
+                f"window.auto_buffer_tokens ({window.auto_buffer_tokens})"
+            )

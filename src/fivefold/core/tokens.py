@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from .entries import SHOWN_AS, Entry
 from .estimate import Measure
-from .pairing import same_response
+from .pairing import Reading
 from .view import View
 
 Measurer: TypeAlias = Callable[[Entry], Measure]
@@ -24,6 +24,8 @@ PADDING = 4 / 3
 MIN_SAMPLE_TOKENS = 1_000
 """Growth between two responses from which their ratio of true to estimated tokens says something."""
 MAX_RATIO = 3.0
+MAX_OVERHEAD_TOKENS = 500_000
+"""More than any system prompt and tools that were not recorded."""
 NOTHING = Measure(0, 0, False)
 
 
@@ -52,14 +54,17 @@ class Calibration(NamedTuple):
     first: Sample | None = None
 
     def learn(self, sample: Sample) -> Calibration:
-        """With one more response since the last fold."""
+        """With one more response since the last fold. A step that no text explains (tools added, a count that was wrong)
+        begins the samples anew and leaves the ratio as it was."""
         if self.first is None:
             overhead = max(0, sample.counted - round(sample.estimated * (self.ratio or 1.0)))
             return Calibration(self.ratio, overhead, sample)
-        grown = sample.estimated - self.first.estimated
+        grown, counted = sample.estimated - self.first.estimated, sample.counted - self.first.counted
+        if counted < 0 or counted > MAX_RATIO * grown + MIN_SAMPLE_TOKENS:
+            return self.folded().learn(sample)
         if grown < MIN_SAMPLE_TOKENS:
             return self
-        ratio = min(MAX_RATIO, max(1.0, (sample.counted - self.first.counted) / grown))
+        ratio = max(1.0, counted / grown)
         return Calibration(ratio, max(0, self.first.counted - round(self.first.estimated * ratio)), self.first)
 
     def folded(self) -> Calibration:
@@ -72,11 +77,13 @@ class Calibration(NamedTuple):
 
 
 class _Response(NamedTuple):
-    """The response that is coming in: its id, the estimate of all before it, and of what came since that is not its own."""
+    """The response that is coming in: its number, the estimate of all before it, and of what came since that is not its own."""
 
-    api_id: str | None
+    number: int
     before: int
     since: int
+    fresh: bool
+    """It began after the last fold: its usage describes the view."""
 
 
 class _Anchor(NamedTuple):
@@ -90,7 +97,19 @@ class _Anchor(NamedTuple):
 class Ledger:
     """Sizes of a view. ``overhead`` is the estimate of system prompt and tools, for as long as no response has told."""
 
-    __slots__ = ("_adjacent", "_anchor", "_measures", "_response", "bytes", "calibration", "estimated", "overhead", "uncertain", "view")
+    __slots__ = (
+        "_anchor",
+        "_measures",
+        "_odd",
+        "_reading",
+        "_response",
+        "bytes",
+        "calibration",
+        "estimated",
+        "overhead",
+        "uncertain",
+        "view",
+    )
 
     def __init__(self, view: View, measure: Measurer, *, overhead: Measure = NOTHING) -> None:
         self.overhead = overhead
@@ -105,7 +124,7 @@ class Ledger:
     def size(self) -> Size:
         """The size of the view now."""
         padded = _up((self.overhead.tokens + self.estimated) * PADDING)
-        uncertain = self.uncertain > 0
+        uncertain = self.uncertain > 0 or self._odd
         total_bytes = self.bytes + self.overhead.bytes
         if self._anchor is not None:
             source: SizeSource = "usage+estimate" if self._anchor.since else "usage"
@@ -126,9 +145,9 @@ class Ledger:
         new.view, new.calibration = view, self.calibration
         new._measures = self._measures if len(self._measures) == len(self.view) else self._measures[: len(self.view)]
         new.estimated, new.bytes, new.uncertain = self.estimated, self.bytes, self.uncertain
-        new._response, new._anchor, new._adjacent = self._response, self._anchor, self._adjacent
+        new._response, new._anchor, new._reading, new._odd = self._response, self._anchor, self._reading, self._odd
         for shown in view.shown(len(self.view)):
-            new._add(shown.entry, measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING, anchors=True)
+            new._add(shown.entry, measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING, fresh=True)
         return new
 
     def _load(self, view: View, measure: Measurer, known: dict[int, Measure]) -> None:
@@ -137,51 +156,50 @@ class Ledger:
         self.estimated = self.bytes = self.uncertain = 0
         self._response: _Response | None = None
         self._anchor: _Anchor | None = None
-        self._adjacent = False
+        self._reading = Reading()
+        self._odd = False
         for shown in view.shown():
             found = known.get(id(shown.entry))
             if found is None:
                 found = measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING
             fresh = shown.side == 0 and shown.position >= view.log.changed_at
-            self._add(shown.entry, found, anchors=fresh)
+            self._add(shown.entry, found, fresh=fresh)
 
-    def _add(self, entry: Entry, measured: Measure, *, anchors: bool) -> None:
-        """Take one entry in. ``anchors``: its usage describes the view (it came after the last fold)."""
+    def _add(self, entry: Entry, measured: Measure, *, fresh: bool) -> None:
+        """Take one entry in. ``fresh``: it came after the last fold."""
         self._measures.append(measured)
         if entry.kind not in SHOWN_AS:
             return
-        own = self._follow(entry)
-        if not own and self._response is not None:
-            self._response = self._response._replace(since=self._response.since + measured.tokens)
-        if self._anchor is not None and not (own and self._response is not None and _same(self._response, self._anchor.response)):
+        self._reading = self._reading.read(entry)
+        own = entry.kind == "assistant"
+        response = self._response
+        if own and (response is None or response.number != self._reading.number):
+            response = self._response = _Response(self._reading.number, self.estimated, 0, fresh)
+        if response is not None and not own:
+            self._response = response._replace(since=response.since + measured.tokens)
+        if self._anchor is not None and not (own and self._anchor.response.number == self._reading.number):
             self._anchor = self._anchor._replace(since=self._anchor.since + measured.tokens)
         self.estimated += measured.tokens
         self.bytes += measured.bytes
         self.uncertain += measured.uncertain
-        if anchors and entry.kind == "assistant" and entry.usage is not None and entry.usage.size > 0 and entry.source in ("main", "sdk"):
-            self._anchor_at(entry.usage.size, entry.usage.size - entry.usage.output)
+        if own and response is not None and response.fresh and entry.usage is not None and entry.source in ("main", "sdk"):
+            self._anchor_at(response, entry.usage.size, entry.usage.size - entry.usage.output)
 
-    def _follow(self, entry: Entry) -> bool:
-        """Whether the entry is part of a response, which it may begin."""
-        if entry.kind != "assistant":
-            self._adjacent = False
-            return False
-        if self._response is None or not same_response(entry, self._response.api_id, self._adjacent):
-            self._response = _Response(entry.api_id, self.estimated, 0)
-        self._adjacent = True
-        return True
-
-    def _anchor_at(self, size: int, counted: int) -> None:
-        response = self._response
-        if response is None:
+    def _anchor_at(self, response: _Response, size: int, counted: int) -> None:
+        if size <= 0:
+            return
+        self._odd = not _plausible(size, response.before)
+        if self._odd:
             return
         self._anchor = _Anchor(response, size, response.since)
         if counted > 0:
             self.calibration = self.calibration.learn(Sample(counted, response.before))
 
 
-def _same(one: _Response, other: _Response) -> bool:
-    return one.api_id == other.api_id and one.before == other.before
+def _plausible(counted: int, estimated: int) -> bool:
+    """Whether a provider's count fits what was sent: one far under the estimate was truncated or edited on the way (R10),
+    one far over it is no count of this conversation."""
+    return estimated <= 2 * counted + MIN_SAMPLE_TOKENS and counted <= 20 * estimated + MAX_OVERHEAD_TOKENS
 
 
 def _up(value: float) -> int:

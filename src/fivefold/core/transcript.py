@@ -50,6 +50,8 @@ class Transcript:
     conversations: tuple[Conversation, ...]
     bad_lines: tuple[BadLine, ...] = ()
     other: tuple[OtherRecord, ...] = ()
+    places: Literal["line", "message"] = "line"
+    """What the ``line`` of its entries counts: lines of the file, or, in a whole document, messages."""
     meta: Object = field(default_factory=dict)
     """Keys of a whole-document format that belong to no conversation."""
 

@@ -9,6 +9,7 @@ import msgspec
 
 from .entries import Entry
 from .messages import (
+    JSON,
     Block,
     Compaction,
     Document,
@@ -22,11 +23,17 @@ from .messages import (
     Thinking,
     ToolResult,
     ToolUse,
+    decode_block,
     encode_block,
-    result_text,
 )
 
-Family: TypeAlias = Literal["anthropic", "openai"]
+Family: TypeAlias = Literal["anthropic", "openai-responses", "other"]
+REFUSED_BY: dict[Family, frozenset[str]] = {
+    "anthropic": frozenset({"I1", "I2", "I3", "I4", "I5", "I8", "I9", "R4", "V1"}),
+    "openai-responses": frozenset({"I1", "I8"}),
+    "other": frozenset({"I1", "I8", "I9"}),
+}
+"""Which of the rules a provider enforces: pairing all of them, OpenAI's Responses wherever the result stands."""
 
 
 class Finding(NamedTuple):
@@ -74,67 +81,83 @@ def clean(entry: Entry, block: Block, family: Family, findings: Findings) -> Blo
         case Text(text) if not text.strip():
             findings.add("I3", entry, "empty text block", "left out")
             return None
-        case Text(text) if not is_whole(text):
-            findings.add("I3", entry, "half a surrogate pair in text", "replaced by U+FFFD")
-            return msgspec.structs.replace(block, text=whole(text))
         case Thinking(_, "") if family == "anthropic":
             findings.add("I2", entry, "thinking block without signature", "left out")
             return None
-        case ToolResult():
-            return _clean_result(entry, block, family, findings)
+        case ToolUse(input=input) if family == "anthropic" and not isinstance(input, dict):
+            findings.add("V1", entry, f"input of call {block.id} is no object", "sent as the text of one")
+            return clean(entry, msgspec.structs.replace(block, input={"input": input}), family, findings)
+        case ToolResult(content=tuple(parts)):
+            kept = tuple([part for part in (clean(entry, part, family, findings) for part in parts) if part is not None])
+            return block if kept == parts else msgspec.structs.replace(block, content=kept)
         case _:
-            return block
+            return _whole_block(entry, block, findings)
 
 
-def _clean_result(entry: Entry, block: ToolResult, family: Family, findings: Findings) -> ToolResult:
-    if isinstance(block.content, str):
-        if is_whole(block.content):
-            return block
-        findings.add("I3", entry, "half a surrogate pair in a tool result", "replaced by U+FFFD")
-        return msgspec.structs.replace(block, content=whole(block.content))
-    if block.content is None:
+def _whole_block(entry: Entry, block: Block, findings: Findings) -> Block | None:
+    """A block without half surrogate pairs, which UTF-8 cannot hold. Thinking is left out rather than changed (I2)."""
+    if is_whole(block):
         return block
-    parts = [clean(entry, part, family, findings) for part in block.content]
-    kept = tuple(part for part in parts if part is not None)
-    return block if kept == block.content else msgspec.structs.replace(block, content=kept)
+    if isinstance(block, Thinking | RedactedThinking):
+        findings.add("I2", entry, "half a surrogate pair in thinking", "the block is left out")
+        return None
+    findings.add("I3", entry, f"half a surrogate pair in a {type(block).__name__}", "replaced by U+FFFD")
+    return decode_block(scrubbed(encode_block(block)))
+
+
+def is_whole(block: Block) -> bool:
+    """Whether a block can be written as UTF-8."""
+    if isinstance(block, Text) and block.text.isascii() and not block.extra:
+        return True
+    try:
+        msgspec.json.encode(block)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def scrubbed(value: JSON) -> JSON:
+    """A value with each half of a surrogate pair as U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {str(scrubbed(key)): scrubbed(item) for key, item in value.items()}
+    return value
 
 
 SENDABLE_SOURCES = frozenset({"base64", "url", "file", "text", "content"})
 """Source types of images and documents that a request may hold."""
 
 
-def naturalised(block: Block) -> Block:
-    """A block from another wire format without that format's own keys; what has no counterpart becomes text (I6)."""
+def naturalised(block: Block, *, keep_thinking: bool) -> Block | None:
+    """A block from another wire format without that format's own keys; what has no counterpart becomes text (I6).
+
+    Thinking is signed by who made it: ``keep_thinking`` where that is who it goes back to, else it is left out (I2).
+    """
     match block:
+        case Thinking() | RedactedThinking():
+            return msgspec.structs.replace(block, extra={}) if keep_thinking else None
         case ToolResult(id, content, error):
-            parts = tuple(naturalised(part) for part in content) if isinstance(content, tuple) else content
-            return ToolResult(id, parts, error)
+            if isinstance(content, tuple):
+                content = tuple([part for part in (naturalised(part, keep_thinking=False) for part in content) if part is not None])
+            return ToolResult(id, content, error)
         case Image(source) | Document(source) if source.get("type") not in SENDABLE_SOURCES:
             return Text(f"[{type(block).__name__.lower()}: {source.get('path', 'not in the file')}]")
         case ServerToolUse() | ServerToolResult() | Opaque() | Compaction():
-            return Text(msgspec.json.encode(encode_block(block)).decode())
-        case Text() | Thinking() | RedactedThinking() | ToolUse() | Image() | Document():
+            return Text(json_text(block))
+        case Text() | ToolUse() | Image() | Document():
             return msgspec.structs.replace(block, extra={}) if block.extra else block
 
 
-def as_text(block: ToolResult | ToolUse) -> str:
-    """A call or a result where it can only be sent as text."""
-    if isinstance(block, ToolResult):
-        return result_text(block) or "(empty)"
-    return msgspec.json.encode(encode_block(block)).decode()
+def json_text(block: Block) -> str:
+    """A block's object on the wire as text."""
+    return msgspec.json.encode(scrubbed(encode_block(block))).decode()
 
 
-def is_whole(text: str) -> bool:
-    """Whether text has no half surrogate pair, which UTF-8 cannot hold."""
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def whole(text: str) -> str:
-    """Text with half surrogate pairs as U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def as_blocks(block: ToolResult) -> list[Block]:
+    """A result where it can only be sent outside of a pair: its text and its parts."""
+    if isinstance(block.content, tuple):
+        return list(block.content) or [Text("(empty)")]
+    return [Text(block.content or "(empty)")]

@@ -108,7 +108,7 @@ class View:
     def advance(self, log: Log) -> View:
         """The view of ``log``, which is this view's log grown on. An undo, or another log, is built from nothing."""
         start = self.log.record_count
-        if log.record_count < start or log.base != self.log.base:
+        if log.record_count < start or log.base != self.log.base or not self._precedes(log):
             return view_of(log)
         view = self
         position = len(self.log)
@@ -122,6 +122,11 @@ class View:
                 case Unfold():
                     return view_of(log)
         return view._at(log)
+
+    def _precedes(self, log: Log) -> bool:
+        """Whether ``log`` goes on from this view's log: they hold the same record where this one ends."""
+        last = self.log.record_count - 1
+        return last < 0 or next(self.log.records(last)) is next(log.records(last))
 
     def _push(self, item: Shown) -> View:
         new = object.__new__(View)
@@ -246,6 +251,7 @@ class _Plan:
             for change in placed.fold.changes:
                 self._collect(change, placed.at, turn, log)
                 turn += 1
+        self.thoughtless_runs = _merged(self.thoughtless)
 
     def _collect(self, change: Change, at: int, turn: int, log: Log) -> None:
         match change:
@@ -265,7 +271,10 @@ class _Plan:
     def show(self, position: int, side: int, turn: int, entry: Entry) -> Shown:
         """An entry under all edits that were made after it was put there."""
         texts = self.texts.get(entry.id)
-        thoughtless = bool(self.thoughtless) and any(span.covers(position, turn) for span in self.thoughtless)
+        if turn < 0:  # of the log itself: whatever touches its position came later
+            thoughtless = _inside(position, self.thoughtless_runs)
+        else:
+            thoughtless = any(span.covers(position, turn) for span in self.thoughtless)
         thoughtless = thoughtless and any(is_thinking(block) for block in entry.blocks)
         if texts is None and not thoughtless:
             return Shown(position, side, entry, NO_EDITS, entry)
@@ -279,6 +288,22 @@ class _Plan:
             start = max(start, high + 1)
         if start < stop:
             yield range(start, stop)
+
+
+def _merged(spans: Sequence[_Span]) -> list[tuple[int, int]]:
+    """Spans as runs of positions, in order and apart."""
+    runs: list[tuple[int, int]] = []
+    for low, high, _ in sorted(spans):
+        if runs and low <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], max(high, runs[-1][1]))
+        else:
+            runs.append((low, high))
+    return runs
+
+
+def _inside(position: int, runs: Sequence[tuple[int, int]]) -> bool:
+    i = bisect_right(runs, (position, position), key=lambda run: (run[0], position)) - 1
+    return i >= 0 and position <= runs[i][1]
 
 
 def view_of(log: Log) -> View:

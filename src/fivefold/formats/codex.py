@@ -1,8 +1,9 @@
 """Codex rollouts: JSON lines ``{timestamp, type, payload}``, and the older ones that hold bare items.
 
 Types as in the Codex protocol (``rollout`` items): ``session_meta``, ``turn_context``, ``response_item`` (a Responses
-item), ``event_msg``, ``compacted``, ``world_state`` and others. An item is an entry, ``compacted`` a fold; interruptions
-and errors are notes; everything else is kept as another record.
+item), ``event_msg``, ``compacted``, ``world_state`` and others. An item is an entry, so is what another agent sent; a
+compaction is a fold, so is a rollback (``codex_rollback``); interruptions and errors are notes; everything else is kept as
+another record.
 
 **Which items are one response.** Items name no response: their ids share a prefix within a response in some versions and
 within a connection in others. So: a response is a run of adjacent assistant items (reasoning, text, calls); it ends at an
@@ -21,27 +22,43 @@ from ..core.entries import Boundary, Entry, Fold, Head, HideSpan, Record, Usage
 from ..core.messages import JSON, Message, Object, Text
 from ..core.transcript import OtherRecord, Transcript
 from .codex_compaction import older_stand_ins, replacement_stand_ins
+from .codex_rollback import rolled_back, shown_entries
 from .common import Ids, conversation_of, count, openai_usage, parse_time, transcript
-from .fields import object_at, text_at, without
+from .fields import is_list, object_at, text_at, without
 from .responses_items import CALLS, OUTPUTS, decode
 from .source import Line, Source
 
 NAME = "codex"
 
 ENVELOPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"})
+_BETWEEN_AGENTS = "inter_agent_communication"
 _BARE_ITEMS = frozenset({"message", "reasoning", "compaction", "web_search_call"}) | CALLS.keys() | OUTPUTS.keys()
-_NOTED = {"turn_aborted": "The turn was aborted", "error": "Error", "stream_error": "Stream error", "thread_rolled_back": "Rolled back"}
+_NOTED = {"turn_aborted": "The turn was aborted", "error": "Error", "stream_error": "Stream error"}
 _HARNESS = re.compile(r"\s*(?:<(?:[a-z]+(?:_[a-z]+)+|skill|permissions instructions|INSTRUCTIONS)>|# AGENTS\.md instructions)")
 
 
 def recognises(source: Source) -> bool:
     """Whether the lines are a rollout: enveloped ones, or a head without a type and bare items behind it."""
-    if source.shape != "lines":
+    if source.shape != "lines" or is_list(source):
         return False
     found = source.first_objects
-    if any(isinstance(item.get("payload"), dict) and text_at(item, "type") in ENVELOPES for item in found):
+    if any(map(_is_enveloped, found)):
         return True
     return bool(found) and _is_bare_head(found[0]) and all(_is_bare(item) for item in found[1:])
+
+
+def _is_enveloped(item: Object) -> bool:
+    """A rollout line; other logs have types of these names too, so its payload must have what Codex writes there."""
+    kind, payload = text_at(item, "type"), object_at(item, "payload")
+    match kind:
+        case "response_item" | "event_msg":
+            return bool(text_at(payload, "type"))
+        case "session_meta":
+            return bool(text_at(payload, "id"))
+        case "compacted":
+            return "message" in payload or "replacement_history" in payload
+        case _:
+            return kind in ENVELOPES and bool(payload)
 
 
 def _is_bare_head(item: Object) -> bool:
@@ -107,6 +124,9 @@ class _Rollout:
         if kind == "event_msg":
             if self.event(line, payload, time):
                 return None
+        elif kind == _BETWEEN_AGENTS and text_at(payload, "content"):
+            self.between_agents(line, payload, time)
+            return None
         elif kind == "session_meta":
             self.meta = self.meta or payload
         elif kind == "turn_context":
@@ -157,6 +177,21 @@ class _Rollout:
         )
         return None
 
+    def between_agents(self, line: Line, payload: Object, time: JSON) -> None:
+        """What another agent sent: the model is given it, and no person wrote it."""
+        self.open = False
+        self.push(
+            Entry(
+                id=self.ids(payload.get("id")),
+                kind="user",
+                blocks=(Text(text_at(payload, "content")),),
+                time=parse_time(time),
+                meta=True,
+                line=line.number,
+                raw=msgspec.Raw(line.data),
+            )
+        )
+
     def push(self, entry: Entry) -> None:
         self.records.append(entry)
         self.last_entry = entry.id
@@ -170,6 +205,9 @@ class _Rollout:
             self.usage(object_at(payload, "info"))
         elif kind == "task_started":
             self.window = count(payload, "model_context_window") or self.window
+        elif kind == "thread_rolled_back":
+            self.rolled_back(line, count(payload, "num_turns"), time)
+            return True
         elif kind in _NOTED:
             reason = text_at(payload, "message") or text_at(payload, "reason")
             self.note(line, f"{_NOTED[kind]}{': ' if reason else ''}{reason}", time)
@@ -180,6 +218,16 @@ class _Rollout:
         self.push(
             Entry(id=self.ids(), kind="note", blocks=(Text(text),), time=parse_time(time), line=line.number, raw=msgspec.Raw(line.data))
         )
+
+    def rolled_back(self, line: Line, turns: int, time: JSON) -> None:
+        """The last turns are out of view from here on; a note says so, which has the source record."""
+        text = f"Rolled back {turns} turn{'' if turns == 1 else 's'}"
+        changes = rolled_back(self.records, turns)
+        if changes:
+            fold = Fold(id=self.ids(), level="imported", changes=changes, why=text, time=parse_time(time), line=line.number)
+            self.records.append(fold)
+            self.open, self.unbilled, self.fold = False, None, None
+        self.note(line, text, time)
 
     def usage(self, info: Object) -> None:
         if not info or info == self.counts:
@@ -205,23 +253,30 @@ class _Rollout:
     # --- compaction
 
     def compacted(self, line: Line, payload: Object, time: JSON) -> None:
-        """A compaction: what came before is hidden, what Codex put instead stands in. One that hides nothing is only kept."""
-        if not self.last_entry:
-            self.other.append(OtherRecord(line.number, line.data))
-            return
-        boundary = Boundary(tokens_before=self.size, covered=self.last_entry)
+        """A compaction: what came before is hidden, what Codex put instead stands in. Where nothing came before (a thread
+        that was forked or resumed), what stands in is all there is."""
+        boundary = Boundary(tokens_before=self.size, covered=self.last_entry or None)
         first = Entry(id=self.ids(), kind="boundary", time=parse_time(time), boundary=boundary, line=line.number)
         history, message = payload.get("replacement_history"), text_at(payload, "message")
         if isinstance(history, list):
             rest = replacement_stand_ins(history, message, self.ids, line.number, is_harness_text)
         else:
-            rest = older_stand_ins(self.records, message, self.ids, line.number)
+            rest = older_stand_ins(shown_entries(self.records), message, self.ids, line.number)
+        if self.last_entry:
+            self.hide_all(line, payload, time, (first, *rest))
+        else:
+            for entry in rest:
+                self.push(entry)
+            self.other.append(OtherRecord(line.number, line.data))
+        self.open, self.unbilled, self.loose = False, None, None
+
+    def hide_all(self, line: Line, payload: Object, time: JSON, stand_ins: tuple[Entry, ...]) -> None:
         self.fold = len(self.records)
         self.records.append(
             Fold(
                 id=self.ids(),
                 level="imported",
-                changes=(HideSpan(last=self.last_entry, stand_ins=(first, *rest)),),
+                changes=(HideSpan(last=self.last_entry, stand_ins=stand_ins),),
                 why="compacted by Codex",
                 time=parse_time(time),
                 tokens_before=self.size,
@@ -231,7 +286,6 @@ class _Rollout:
                 raw=msgspec.Raw(line.data),
             )
         )
-        self.open, self.unbilled, self.loose = False, None, None
 
     def after_fold(self, tokens: int) -> None:
         """Codex's estimate of the size after a compaction comes in the next event."""
@@ -255,11 +309,10 @@ class _Rollout:
             text_at(object_at(meta, "base_instructions"), "text") or text_at(meta, "base_instructions") or text_at(meta, "instructions")
         )
         extra = without(meta, "base_instructions", "instructions")
-        if self.window:
-            extra["model_context_window"] = self.window
         return Head(
             id=text_at(meta, "id"),
             model=self.model,
+            window=self.window or None,
             system=(Text(instructions),) if instructions else (),
             cwd=text_at(meta, "cwd") or None,
             name=text_at(meta, "agent_nickname"),

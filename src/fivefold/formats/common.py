@@ -129,7 +129,7 @@ def transcript(
         bad = source.bad_lines[0] if source.bad_lines else None
         why = f"; line {bad.line}: {bad.why}" if bad else ""
         raise InputError(f"no message in it that can be read (as {name}){why}", path=source.path)
-    return Transcript(name, source.path, found, tuple(source.bad_lines), tuple(other), meta or {})
+    return Transcript(name, source.path, found, tuple(source.bad_lines), tuple(other), meta=meta or {})
 
 
 def is_message_entry(entry: Entry) -> bool:

@@ -19,8 +19,10 @@ from .source import MAX_DOCUMENT, Source, loads
 
 MAX_MEMBER = MAX_DOCUMENT
 """Most bytes that one member may unpack to."""
-MAX_TOTAL = 4 * 1024 * 1024 * 1024
+MAX_TOTAL = 2 * 1024 * 1024 * 1024
 """Most bytes that all members read may unpack to."""
+MAX_RATIO = 200
+"""Most that the members together may grow by: recorded text shrinks to a tenth or so, not to a thousandth."""
 MAX_MEMBERS = 1_000_000
 MAX_MESSAGES = 1_000_000
 """Most messages of one sample in chunks, whose ranges may name one message many times."""
@@ -73,6 +75,10 @@ class Archive:
         if len(infos) > MAX_MEMBERS:
             self._file.close()
             raise InputError(f"the zip has {len(infos):,} members, over the limit of {MAX_MEMBERS:,}", path=source.path)
+        unpacked, packed = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
+        if unpacked > max(MAX_DOCUMENT, packed * MAX_RATIO):
+            self._file.close()
+            raise InputError(f"the zip would unpack {packed:,} bytes to {unpacked:,}, over the limit of {MAX_RATIO} to 1", path=source.path)
         # Of members with one name the last counts: a log is appended to while the run goes on.
         self._infos = {info.filename: info for info in infos}
         self._numbers = {name: place for place, name in enumerate(self._infos, 1)}

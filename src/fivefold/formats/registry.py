@@ -32,6 +32,7 @@ from . import (
     specstory,
     swe_agent,
 )
+from .fields import is_single_document
 from .source import Source
 
 WIRES = {"claude-code": "anthropic", "codex": "openai-responses"}
@@ -91,7 +92,10 @@ def read_transcript(path: str | Path, *, strict: bool = False) -> Transcript:
     source = Source(path, strict=strict)
     transcript = reader_of(source).read(source)
     wire = WIRES.get(transcript.format, transcript.format)
-    return transcript if transcript.format == session.NAME else _on_wire(transcript, wire)
+    if transcript.format == session.NAME:
+        return transcript
+    in_messages = source.shape == "zip" or is_single_document(source)
+    return _on_wire(replace(transcript, places="message" if in_messages else "line"), wire)
 
 
 def _on_wire(transcript: Transcript, wire: str) -> Transcript:

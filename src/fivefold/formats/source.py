@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
+import os
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
@@ -77,16 +81,39 @@ class Source:
     """An open transcript file: its shape, its lines or its document, and the list of what could not be read."""
 
     def __init__(self, path: str | Path, *, strict: bool = False) -> None:
-        self.path = str(path)
+        self._path = path
+        self.path = os.fsencode(path).decode("utf-8", "backslashreplace")
+        """How to call the file in messages and reports, whatever bytes its name has."""
         self.strict = strict
         self.bad_lines: list[BadLine] = []
 
     # --- opening
 
+    @functools.cached_property
+    def _piped(self) -> bytes | None:
+        """All of a pipe or of standard input (named ``-``), which can be read only once; None for a file."""
+        try:
+            if str(self._path) == "-":
+                return self._bounded(sys.stdin.buffer)
+            if not stat.S_ISFIFO(os.stat(self._path).st_mode):
+                return None
+            with open(self._path, "rb") as pipe:
+                return self._bounded(pipe)
+        except OSError:
+            return None  # said where it is opened
+
+    def _bounded(self, pipe: BinaryIO) -> bytes:
+        data = pipe.read(MAX_DOCUMENT + 1)
+        if len(data) > MAX_DOCUMENT:
+            raise InputError(f"the pipe holds more than {MAX_DOCUMENT:,} bytes; save it to a file", path=self.path)
+        return data.removeprefix(b"\xef\xbb\xbf")
+
     def open(self) -> BinaryIO:
         """The file from its start, a UTF-8 byte order mark left out. Raises InputError where it can't be opened."""
+        if self._piped is not None:
+            return io.BytesIO(self._piped)
         try:
-            file = open(self.path, "rb", buffering=READ_AHEAD)  # noqa: SIM115  # the caller closes it
+            file = open(self._path, "rb", buffering=READ_AHEAD)  # noqa: SIM115  # the caller closes it
         except OSError as error:
             raise InputError(f"cannot be opened: {error.strerror}", path=self.path) from None
         if file.read(3) != b"\xef\xbb\xbf":
@@ -110,7 +137,7 @@ class Source:
             return "zip"
         if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError("the file is UTF-16; save it as UTF-8", path=self.path)
-        if b"\0" in start:
+        if start.count(b"\0", 0, 512) or (b"\0" in start and b"\n" not in start):
             raise InputError("the file is binary, not a transcript", path=self.path)
         head = start.lstrip()[:1]
         if head not in (b"{", b"["):
@@ -120,8 +147,7 @@ class Source:
     def _first_line_is_whole(self) -> bool:
         """JSON lines: a line among the first three is a JSON value on its own (a first one may be torn or too long)."""
         with self.open() as file:
-            for _ in range(3):
-                line = file.readline(MAX_LINE)
+            for line, _ in itertools.islice(_bounded_lines(file), 3):
                 if line[:1] in (b"{", b"[") and line.rstrip()[-1:] in (b"}", b"]"):
                     try:
                         _decode(line)
@@ -135,14 +161,8 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """The lines that are not blank, in a stream. One over ``MAX_LINE`` is passed over and listed as bad."""
         with self.open() as file:
-            number = 0
-            while data := file.readline(MAX_LINE + 1):
-                number += 1
-                if len(data) > MAX_LINE and not data.endswith(b"\n"):
-                    size = len(data)
-                    while data and not data.endswith(b"\n"):
-                        data = file.readline(MAX_LINE)
-                        size += len(data)
+            for number, (data, size) in enumerate(_bounded_lines(file), 1):
+                if size > MAX_LINE:
                     self.bad(number, f"the line has {size:,} bytes, over the limit of {MAX_LINE:,}")
                     continue
                 data = data.strip()
@@ -202,8 +222,7 @@ class Source:
         found: list[dict[str, JSON]] = []
         if shape == "lines":
             with self.open() as file:
-                for _ in range(60):
-                    data = file.readline(MAX_LINE)
+                for data, _ in itertools.islice(_bounded_lines(file), 60):
                     try:
                         value = loads(data)
                     except ValueError:
@@ -218,6 +237,18 @@ class Source:
         if self.strict:
             raise BadLineError(f"{why} (--strict)", path=self.path, line=line)
         self.bad_lines.append(BadLine(line, why))
+
+
+def _bounded_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file with their sizes; of one over ``MAX_LINE`` bytes nothing but its size."""
+    while data := file.readline(MAX_LINE + 1):
+        size = len(data)
+        if size > MAX_LINE and not data.endswith(b"\n"):
+            while data and not data.endswith(b"\n"):
+                data = file.readline(MAX_LINE)
+                size += len(data)
+            data = b""
+        yield data, size
 
 
 def _line_of(data: bytes, error: ValueError) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..core.entries import Entry
+from ..core.estimate import Measure
 from ..core.messages import (
     Block,
     Compaction,
@@ -49,12 +50,15 @@ class Breakdown(NamedTuple):
     largest: tuple[Large, ...]
 
 
-def break_down(entries: Sequence[Entry], size_of: BlockSize, used: int, overhead: int, cwd: str | None) -> Breakdown:
-    """The tables of a view that measures ``used`` tokens, ``overhead`` of them system prompt and tools.
+def break_down(
+    entries: Sequence[Entry], measures: Sequence[Measure], size_of: BlockSize, used: int, overhead: int, cwd: str | None
+) -> Breakdown:
+    """The tables of a view that measures ``used`` tokens, ``overhead`` of them system prompt and tools; ``measures`` are the
+    entries', ``size_of`` measures the blocks of those that have several.
 
     Estimates of the blocks are scaled to what is known of the whole, so that the parts add up to it.
     """
-    items = list(_items(entries, size_of, cwd))
+    items = list(_items(entries, measures, size_of, cwd))
     total = sum(item.tokens for item in items)
     scale = max(0, used - overhead) / total if total else 0.0
     kinds = [(item.kind, item.tokens * scale, 1) for item in items]
@@ -75,7 +79,7 @@ def _table(rows: Sequence[tuple[str, float, int]], used: int, most: int = 1000) 
     return {name: Part(round(tokens), int(count), round(tokens / used, 4) if used else 0.0) for name, (tokens, count) in ordered}
 
 
-def _items(entries: Sequence[Entry], size_of: BlockSize, cwd: str | None) -> Iterator[_Item]:
+def _items(entries: Sequence[Entry], measures: Sequence[Measure], size_of: BlockSize, cwd: str | None) -> Iterator[_Item]:
     calls: dict[tuple[int, int], ToolUse] = {}
     for found in pair(entries).pairs:
         block = entries[found.call.entry].blocks[found.call.block]
@@ -90,9 +94,8 @@ def _items(entries: Sequence[Entry], size_of: BlockSize, cwd: str | None) -> Ite
             tool = None if call is None else call.name
             if tool is None and isinstance(block, ToolResult | ServerToolResult):
                 tool = "(no call)"
-            yield _Item(
-                i, _kind(entry, block), tool, path and shorten(path, cwd), size_of(block), isinstance(block, ToolUse | ServerToolUse)
-            )
+            tokens = measures[i].tokens if len(entry.blocks) == 1 else size_of(block)
+            yield _Item(i, _kind(entry, block), tool, path and shorten(path, cwd), tokens, isinstance(block, ToolUse | ServerToolUse))
 
 
 def _kind(entry: Entry, block: Block) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..core.economics import Model
@@ -13,14 +13,14 @@ from ..core.log import Log, stand_ins
 from ..core.messages import Block
 from ..core.pairing import tool_calls
 from ..core.repair import violations
-from ..core.tokens import Ledger
+from ..core.tokens import Ledger, Size
 from ..core.transcript import Conversation, Transcript
-from ..core.turns import Finding
+from ..core.turns import Family
 from ..core.window import Window, state_of, window_of
 from ..errors import InputError, UnknownModelError
 from ..providers.models import Override, lookup
 from .breakdown import break_down
-from .model import BadLineRow, ConversationRow, Report, State, Tokens, Violation, WindowNumbers
+from .model import BadLineRow, CompactionRow, ConversationRow, Report, State, Tokens, Violation, WindowNumbers
 from .timeline import empty_view, live_through
 
 MESSAGES = ("user", "assistant", "system")
@@ -76,7 +76,7 @@ def inspect(transcript: Transcript, options: Options | None = None) -> Inspectio
     size = ledger.size()
     view = list(ledger.view.entries())
     fixed = overhead.tokens if ledger.calibration.overhead is None else ledger.calibration.overhead
-    tables = break_down(view, size_of, size.used, min(fixed, size.used), head.cwd)
+    tables = break_down(view, ledger.measures, size_of, size.used, min(fixed, size.used), head.cwd)
     window = _window(known.model) if known.model else None
     report = Report(
         file=transcript.path,
@@ -87,20 +87,21 @@ def inspect(transcript: Transcript, options: Options | None = None) -> Inspectio
         entries=sum(message_count(c.log) for c in transcript.conversations),
         rounds=len(timeline.points),
         tool_calls=sum(call_count(c.log) for c in transcript.conversations),
+        places=transcript.places,
         view_entries=sum(entry.kind in SHOWN_AS for entry in view),
         tokens=Tokens(size.used, size.source, size.estimate, size.uncertain),
         bytes=size.bytes,
         window=window
         and WindowNumbers(window.context, window.effective, window.warning, window.auto, window.blocking, _cliff(known.model)),
         state=window and _state(size.used, window),
-        note=known.note,
+        note=_note(known, window, timeline.compactions),
         by_kind=tables.by_kind,
         by_tool=tables.by_tool,
         by_file=tables.by_file,
         timeline=timeline.points,
         largest=tables.largest,
         compactions=timeline.compactions,
-        violations=tuple(Violation(*found) for found in _violations(view, head, known.model)),
+        violations=tuple(_violations(view, head, known.model, size)),
         bad_lines=tuple(BadLineRow(bad.line, bad.why) for bad in transcript.bad_lines),
         other_records=len(transcript.other),
     )
@@ -151,12 +152,11 @@ def _model_of(log: Log, options: Options) -> _Known:
             False,
         )
     name = log.head.model or next((entry.model for entry in reversed(list(log.entries())) if entry.model), None)
-    if name is None and options.window is None:
+    window = options.window or log.head.window
+    if name is None and window is None:
         return _Known(None, None, "the file names no model, so no window is known: give --model NAME or --window TOKENS", False)
     try:
-        return _Known(
-            name, lookup(name or "", overrides=options.overrides, window=options.window, max_output=options.max_output), None, False
-        )
+        return _Known(name, lookup(name or "", overrides=options.overrides, window=window, max_output=options.max_output), None, False)
     except UnknownModelError as error:
         return _Known(name, None, str(error), True)
 
@@ -167,7 +167,8 @@ def _window(model: Model) -> Window:
 
 
 def _cliff(model: Model | None) -> int | None:
-    return model.prices.cliff if model and model.prices else None
+    cliff = model.prices.cliff if model and model.prices else None
+    return cliff if model and cliff and cliff < model.prompt_limit else None
 
 
 def _state(used: int, window: Window) -> State:
@@ -175,7 +176,36 @@ def _state(used: int, window: Window) -> State:
     return State(state.percent_left, state.level, state.above_warning, state.above_error, state.above_auto, state.at_blocking)
 
 
-def _violations(view: list[Entry], head: Head, model: Model | None) -> list[Finding]:
-    """What the provider would refuse: OpenAI's rules for its wires and models, else Anthropic's, the strictest."""
-    openai = head.wire.startswith("openai") if model is None else model.provider in ("openai", "azure")
-    return violations(view, family="openai" if openai else "anthropic", foreign=head.wire != "anthropic")
+def _family(head: Head, model: Model | None) -> Family:
+    """Whose rules hold: by who serves the model, else by the wire that was recorded; Anthropic's where neither tells."""
+    if model is not None and model.provider != "unknown":
+        anthropic = model.provider == "anthropic" or model.id.startswith("claude")
+    else:
+        anthropic = head.wire in ("", "anthropic")
+    if anthropic:
+        return "anthropic"
+    return "openai-responses" if head.wire == "openai-responses" else "other"
+
+
+def _violations(view: list[Entry], head: Head, model: Model | None, size: Size) -> list[Violation]:
+    """What the provider would refuse, the size of the whole first (W4, T7)."""
+    found: list[Violation] = []
+    if model is not None and size.used > model.prompt_limit:
+        what = f"{size.used:,} tokens, the model takes {model.prompt_limit:,}"
+        found.append(Violation("W4", "", None, what, "nothing: it has to be made smaller first"))
+    if model is not None and model.body_limit is not None and size.bytes > model.body_limit:
+        what = f"{size.bytes:,} bytes, a request may have {model.body_limit:,}"
+        found.append(Violation("T7", "", None, what, "nothing: media and large results have to go first"))
+    refused = violations(view, family=_family(head, model), foreign=head.wire not in ("", "anthropic"))
+    return found + [Violation(*row) for row in refused]
+
+
+def _note(known: _Known, window: Window | None, compactions: Sequence[CompactionRow]) -> str | None:
+    """What should be known before the numbers are believed."""
+    if window is None or known.note:
+        return known.note
+    sizes = [row.tokens_before for row in compactions if row.trigger == "auto"]
+    if sizes and max(sizes) < window.auto / 2:
+        smaller = f"the agent's window was smaller than {window.context:,}; --window sets it"
+        return f"it was compacted automatically at {max(sizes):,} tokens: {smaller}"
+    return None

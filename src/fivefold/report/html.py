@@ -94,7 +94,14 @@ def render(report: Report) -> str:
     )
     environment.filters |= {"tokens": meter.tokens, "size": meter.size}
     return environment.get_template("page.html").render(
-        report=report, chart=chart(report), level_words=meter.LEVEL_WORDS, width=WIDTH, height=HEIGHT, left=LEFT, top=TOP
+        report=report,
+        chart=chart(report),
+        level_words=meter.LEVEL_WORDS,
+        source_words=meter.SOURCE_WORDS,
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        top=TOP,
     )
 
 

@@ -12,6 +12,12 @@ LEVEL_WORDS = {
     "auto": "over the auto-compact threshold",
     "blocking": "at the blocking limit",
 }
+SOURCE_WORDS = {
+    "usage": "the provider's count",
+    "usage+estimate": "the provider's count and an estimate of what came after",
+    "calibrated": "an estimate, calibrated",
+    "estimate": "an estimate",
+}
 EIGHTHS = " ▏▎▍▌▋▊▉"
 STEPS = "▁▂▃▄▅▆▇█"
 

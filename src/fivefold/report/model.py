@@ -125,6 +125,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     tool_calls: int
     view_entries: int
+    places: str
+    """What ``line`` counts everywhere in the report: ``line`` of the file, or ``message`` of a whole document."""
     tokens: Tokens
     bytes: int
     window: WindowNumbers | None

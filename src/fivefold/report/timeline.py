@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..core.entries import SHOWN_AS, Boundary, Entry, Fold, HideSpan
+from ..core.entries import Boundary, Entry, Fold, HideSpan, Record
 from ..core.log import Log, stand_ins
-from ..core.pairing import same_response
+from ..core.pairing import Reading
 from ..core.tokens import Ledger, Measurer
 from ..core.view import View
 from .model import CompactionRow, Point
@@ -24,50 +24,41 @@ class Timeline(NamedTuple):
     ledger: Ledger
 
 
-class _Rounds:
-    """Counts rounds as entries come (spec section 0)."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._api_id: str | None = None
-        self._adjacent = False
-        self._answered = False
-
-    def begins(self, entry: Entry) -> bool:
-        """Whether a new round begins with this entry."""
-        if entry.kind != "assistant":
-            first = self.count == 0
-            self.count = max(1, self.count)
-            if entry.kind in SHOWN_AS:
-                self._adjacent = False
-            return first
-        goes_on = self._answered and same_response(entry, self._api_id, self._adjacent)
-        self._api_id, self._adjacent, self._answered = entry.api_id, True, True
-        self.count += 0 if goes_on else 1
-        return not goes_on
-
-
 def live_through(log: Log, ledger: Ledger, measure: Measurer) -> Timeline:
-    """The timeline of a log, from an empty ``ledger``."""
+    """The timeline of a log, from an empty ``ledger``. The ledger is carried on at each round's end and at each fold."""
     points: list[Point] = []
     compactions: list[CompactionRow] = []
-    rounds = _Rounds()
+    reading, round = Reading(), 0
     passed = Log(log.head)
+    waiting: list[Record] = []
     last: Entry | None = None
+
+    def catch_up(passed: Log, ledger: Ledger) -> tuple[Log, Ledger]:
+        passed = passed.append(*waiting)
+        waiting.clear()
+        return passed, ledger.advance(ledger.view.advance(passed), measure)
+
     for record in log.records():
-        if isinstance(record, Entry) and rounds.begins(record) and last is not None:
-            points.append(_point(rounds.count - 1, last, ledger))
-        before = ledger.size().used if isinstance(record, Fold) else 0
-        hidden = len(ledger.view) if isinstance(record, Fold) else 0
-        passed = passed.append(record)
-        ledger = ledger.advance(ledger.view.advance(passed), measure)
         if isinstance(record, Entry):
+            before_it, reading = reading, reading.read(record)
+            if reading.number > before_it.number or last is None:
+                if last is not None:
+                    passed, ledger = catch_up(passed, ledger)
+                    points.append(_point(round, last, ledger))
+                round += 1
+            waiting.append(record)
             last = record
-        elif isinstance(record, Fold) and any(isinstance(change, HideSpan) for change in record.changes):
-            brought = sum(1 for _ in stand_ins(record))
-            compactions.append(_row(record, rounds.count, before, ledger.size().used, hidden + brought - len(ledger.view)))
+            continue
+        passed, ledger = catch_up(passed, ledger)
+        before, shown = ledger.size().used, len(ledger.view)
+        waiting.append(record)
+        passed, ledger = catch_up(passed, ledger)
+        if isinstance(record, Fold) and any(isinstance(change, HideSpan) for change in record.changes):
+            hidden = shown + sum(1 for _ in stand_ins(record)) - len(ledger.view)
+            compactions.append(_row(record, round, before, ledger.size().used, hidden))
+    passed, ledger = catch_up(passed, ledger)
     if last is not None:
-        points.append(_point(rounds.count, last, ledger))
+        points.append(_point(round, last, ledger))
     return Timeline(tuple(points), tuple(compactions), ledger)
 
 
