@@ -21,6 +21,7 @@ from ..core.log import Log
 from ..core.messages import JSON
 from ..core.transcript import BadLine, OtherRecord
 from ..errors import InputError, LogError
+from .session_damage import Lost
 from .source import MAX_LINE, loads
 
 SCHEMA = "fivefold.session/1"
@@ -53,9 +54,13 @@ class OtherLine(msgspec.Struct, frozen=True, tag="other", omit_defaults=True):
 
 
 class Batch(msgspec.Struct, frozen=True, tag="batch"):
-    """The next ``lines`` lines were written at once; a file that ends among them was torn there (K1)."""
+    """The next ``lines`` lines of together ``bytes`` bytes were written at once; a file that ends among them was torn there
+    (K1). ``at`` is the byte at which this line begins. Where lines and bytes do not fit, or the file ends within them and
+    ``at`` does not fit either, the line is damaged: it is listed, and the lines behind it hold by themselves."""
 
     lines: int
+    bytes: int
+    at: int
 
 
 class Mark(msgspec.Struct, frozen=True, tag="mark"):
@@ -155,11 +160,14 @@ class Places(NamedTuple):
 
 
 class _OpenBatch(NamedTuple):
-    """A batch that is being read, and all as it was before it."""
+    """A batch that is being read, and all as it was before it. ``end``: the byte behind its last line. ``in_place``: it
+    stands at the byte at which it was written."""
 
     offset: int
+    in_place: bool
     lines_before: int
     left: int
+    end: int
     log: Log
     others: int
     bad: int
@@ -183,9 +191,12 @@ class LineReader:
         """The byte behind the last line that holds."""
         self.lines = mark.line - 1 if mark else 0
         """How many lines stand before ``end``."""
+        self.fold_refused = False
+        """Whether a fold did not fit the log."""
         self._on_bad = on_bad
         self._head_seen = head is not None
         self._batch: _OpenBatch | None = None
+        self._lost = Lost()
 
     def read(self, file: BinaryIO, size: int) -> None:
         """Take all lines of the next ``size`` bytes. Raises InputError for another version of the schema."""
@@ -209,6 +220,7 @@ class LineReader:
         text = data.removeprefix(BOM).strip() if self.lines == 0 else data.strip()
         if not text:
             self._count(len(data))
+            self._settle_batch(whole=whole)
             return
         try:
             line = decode_line(text)
@@ -222,6 +234,7 @@ class LineReader:
             self._keep(line, start)
         except (LogError, ValueError) as error:
             self._bad(str(error))
+        self._settle_batch(whole=whole)
 
     def _keep(self, line: Line, start: int) -> None:
         match line:
@@ -229,14 +242,58 @@ class LineReader:
                 self.log = self.log.append(line)
                 self.places.offsets.append(start)
                 self.places.numbers.append(self.lines)
-            case Fold() | Unfold():
+            case Fold():
+                self._keep_fold(line)
+            case Unfold():
                 self.log = self.log.append(line)
             case OtherLine():
                 self.other.append(line.record())
-            case Batch(lines) if lines > 0:
-                self._batch = _OpenBatch(start, self.lines - 1, lines, self.log, len(self.other), len(self.bad_lines))
+            case Batch():
+                self._begin_batch(line, start)
+            case Mark():
+                self._drop_batch("a mark stands among its lines")
             case SessionLine(schema, head):
+                self._drop_batch("a head stands among its lines")
                 self._take_head(schema, head)
+
+    def _keep_fold(self, fold: Fold) -> None:
+        mended = self._lost.mend(fold, self.log) if self._lost else None
+        try:
+            self.log = self.log.append(mended.fold if mended else fold)
+        except LogError:
+            self.fold_refused = True
+            raise
+        if mended and mended.why:
+            self._bad(mended.why)
+
+    def _begin_batch(self, batch: Batch, start: int) -> None:
+        self._drop_batch("another batch begins among its lines")
+        if batch.lines < 1 or batch.bytes < 2 * batch.lines:
+            self._bad("the head of a batch is damaged; the lines behind it hold by themselves")
+            return
+        # This line itself is counted here: _settle_batch takes it off again.
+        left, end, in_place = batch.lines + 1, self.end + batch.bytes, batch.at == start
+        self._batch = _OpenBatch(start, in_place, self.lines - 1, left, end, self.log, len(self.other), len(self.bad_lines))
+
+    def _drop_batch(self, why: str) -> None:
+        """Take the head of a batch for damaged: what stands behind it does not fit."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            why = f"the head of a batch is damaged ({why}); the lines behind it hold by themselves"
+            self._list(BadLine(batch.lines_before + 1, why), batch.bad)
+
+    def _settle_batch(self, *, whole: bool = True) -> None:
+        """One line more was read: the batch ends with its last line, which is to be at its last byte."""
+        batch = self._batch
+        if batch is None:
+            return
+        left = batch.left - 1
+        if left > 0 and self.end < batch.end:
+            self._batch = batch._replace(left=left)
+        elif left == 0 and self.end == batch.end - (not whole):
+            self._batch = None
+        else:
+            self._drop_batch("its lines and bytes do not end together")
 
     def _take_head(self, schema: str, head: Head) -> None:
         if schema != SCHEMA:
@@ -251,28 +308,31 @@ class LineReader:
         if whole:
             self._count(size)
             self._bad(why)
+            self._lost.add(start, len(self.log))
+            self._settle_batch()
         else:
             self.torn = Torn(self.end, size, _shown(start))
 
     def _count(self, size: int) -> None:
         self.end += size
         self.lines += 1
-        if self._batch is not None:
-            left = self._batch.left - 1
-            self._batch = self._batch._replace(left=left) if left else None
 
     def _bad(self, why: str) -> None:
-        bad = BadLine(self.lines, why)
-        self.bad_lines.append(bad)
+        self._list(BadLine(self.lines, why), len(self.bad_lines))
+
+    def _list(self, bad: BadLine, index: int) -> None:
+        self.bad_lines.insert(index, bad)
         if self._on_bad is not None:
             self._on_bad(bad)
 
     def _finish(self) -> None:
         """A batch that is not whole is taken back: what was one write holds together or not at all."""
-        batch = self._batch
+        batch, torn = self._batch, self.torn
         if batch is None:
             return
-        torn = self.torn
+        if not batch.in_place or self.end + (torn.bytes if torn else 0) > batch.end:
+            self._drop_batch("the file does not end as it would tell")
+            return
         text = torn.text if torn else f"{batch.left} lines of a write are missing"
         self.torn = Torn(batch.offset, self.end + (torn.bytes if torn else 0) - batch.offset, text)
         taken_back = len(self.log) - len(batch.log)

@@ -53,6 +53,8 @@ class SessionData:
     """The last line holds but lacks its line end."""
     places: Places
     """Where each loaded entry stands."""
+    start: int
+    """The byte at which reading began: 0, or where the mark points before which nothing was loaded."""
     bytes_read: int
 
 
@@ -178,10 +180,10 @@ def load(file: BinaryIO, size: int, path: str, *, history: bool) -> SessionData:
 def _load_whole(file: BinaryIO, size: int, path: str, spent: int) -> SessionData:
     reader = LineReader(path)
     reader.read(file, size)
-    return _data(reader, spent + size)
+    return _data(reader, 0, spent + size)
 
 
-def _data(reader: LineReader, bytes_read: int) -> SessionData:
+def _data(reader: LineReader, start: int, bytes_read: int) -> SessionData:
     return SessionData(
         log=reader.log,
         other=tuple(reader.other),
@@ -191,6 +193,7 @@ def _data(reader: LineReader, bytes_read: int) -> SessionData:
         lines=reader.lines,
         newline_missing=reader.newline_missing,
         places=reader.places,
+        start=start,
         bytes_read=bytes_read,
     )
 
@@ -242,9 +245,9 @@ def _load_from(mark: Mark, data: bytes, path: str, head: Head, spent: int) -> Se
     reader = LineReader(path, head=head, mark=mark)
     reader.read(io.BytesIO(data), len(data))
     first = next(reader.log.records(), None)
-    if not isinstance(first, Entry | Fold) or first.id != mark.first or not shows_all(reader.log, mark):
+    if reader.fold_refused or not isinstance(first, Entry | Fold) or first.id != mark.first or not shows_all(reader.log, mark):
         return None
-    return _data(reader, spent)
+    return _data(reader, mark.offset, spent)
 
 
 def shows_all(log: Log, mark: Mark) -> bool:

@@ -102,6 +102,10 @@ class Layout:
         self.lines += 1
         return data
 
+    def batch_head(self, lines: list[bytes]) -> bytes:
+        """The line before ``lines`` that are one write."""
+        return encode_line(Batch(len(lines), sum(map(len, lines)), self.end))
+
     def add_records(self, records: Iterable[tuple[Record, bytes]], log: Log) -> Iterator[bytes]:
         """The lines of records that ``log`` holds. Behind the last fold that hides all before a place comes its mark: at
         the end, so that where a mark stands its whole batch does."""

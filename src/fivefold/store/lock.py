@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from ..errors import LockedError, StoreError
 
@@ -37,3 +37,14 @@ def locked(path: Path, *, needed: bool) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def released_on_error(lock: BaseFileLock | None) -> Iterator[None]:
+    """Let go of a lock where what is done under it fails; keep it where it does not."""
+    try:
+        yield
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise

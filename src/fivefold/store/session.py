@@ -2,6 +2,10 @@
 
 The file is only ever appended to. What could not be written waits, in order, and is tried again at the next append and
 at close: the conversation goes on in memory whatever becomes of the file, and ``problems`` says what did.
+
+An append can be interrupted anywhere (Ctrl-C) and loses nothing: log, view and what waits are one value that is put in
+place at once, and how much of it is in the file is told by one number of bytes. What a broken-off write left behind that
+number is known by its bytes when the file is met again.
 """
 
 from __future__ import annotations
@@ -9,22 +13,23 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from filelock import BaseFileLock
 
-from ..core.entries import Entry, Fold, Head, HideEntries, Record, ReplaceBlocks, Unfold
+from ..core.entries import Entry, Head, Record, Unfold
 from ..core.log import Log
 from ..core.transcript import BadLine
-from ..core.view import view_of
-from ..errors import InputError, StoreError, WriteError
-from ..formats.session_lines import Batch, Torn
-from .jsonl import SessionData, head_line, load, place_new, span_ends, write_temporary
+from ..core.view import View, view_of
+from ..errors import InputError, LogError, StoreError, WriteError
+from ..formats.session_lines import Places, Torn
+from .hidden import HiddenIds, looks_back
+from .jsonl import SessionData, head_line, load, place_new, write_temporary
 from .lines import Layout, encode_line
-from .lock import acquire
+from .lock import acquire, released_on_error
+from .torn import set_aside
 
 Fsync: TypeAlias = Literal["always", "never"]
 OnProblem: TypeAlias = Callable[[WriteError], None]
@@ -34,6 +39,26 @@ BINARY: int = getattr(os, "O_BINARY", 0)
 """Windows would change line ends without it."""
 
 
+class _Write(NamedTuple):
+    """What is one write: its bytes, the byte of the file behind it, and how many records it holds."""
+
+    data: bytes
+    end: int
+    records: int
+
+
+class _State(NamedTuple):
+    """The conversation, and the writes that may not be in the file yet. ``end`` and ``lines``: of the file with all of them
+    in it. ``places`` may hold more than belongs to it, behind."""
+
+    log: Log
+    view: View
+    writes: tuple[_Write, ...]
+    end: int
+    lines: int
+    places: Places
+
+
 class Session:
     """A session file that is open. Made by ``create`` or ``open``; for one thread at a time."""
 
@@ -41,13 +66,12 @@ class Session:
         self, path: Path, fd: int, data: SessionData, lock: BaseFileLock | None, fsync: Fsync, on_problem: OnProblem | None
     ) -> None:
         self.path = path
-        self.log = data.log
-        self.view = view_of(data.log)
-        """What the model is shown, carried on with each append."""
         self.problems: list[WriteError] = []
         """What happened to the file while it was open (K5), oldest first."""
         self.torn: Torn | None = data.torn
         """The end of the file that a crash had left. It is cut off, unless the session is read only (K1)."""
+        self.set_aside: Path | None = None
+        """Where what was cut off is kept: ``<path>.torn-1``, ``-2`` …"""
         self.bad_lines: tuple[BadLine, ...] = data.bad_lines
         """Lines that could not be read; they stay in the file."""
         self.bytes_read = data.bytes_read
@@ -55,11 +79,11 @@ class Session:
         self._lock = lock
         self._fsync = fsync
         self._on_problem = on_problem
-        self._layout = Layout(data.places, end=data.end, lines=data.lines)
+        self._state = _State(data.log, view_of(data.log), (), data.end, data.lines, data.places)
         self._good = data.end  # bytes of the file that hold
-        self._size = data.end  # its bytes as we left it: more than _good after a write that broke off
-        self._written = data.log.record_count  # records of the log that are in the file
-        self._pending: list[bytes] = []
+        self._synced = data.end  # how many of them were synced to the disk, or could not be
+        self._start = data.start  # the byte before which nothing was loaded
+        self._hidden: HiddenIds | None = None
         self._trouble = ""
         self._closed = False
 
@@ -72,7 +96,7 @@ class Session:
         real = Path(os.path.realpath(path))
         first = head_line(head or Head())
         lock = acquire(real)
-        with _released_on_error(lock):
+        with released_on_error(lock):
             try:
                 place_new(write_temporary(real, [first]), real)
             except FileExistsError:
@@ -99,7 +123,7 @@ class Session:
             what = "is no regular file" if real.exists() else "there is no such file; Session.create makes one"
             raise InputError(what, path=str(path))
         lock = None if readonly else acquire(real)
-        with _released_on_error(lock):
+        with released_on_error(lock):
             return cls._opened(real, lock, fsync, on_problem, history=history)
 
     @classmethod
@@ -122,12 +146,14 @@ class Session:
         """Cut off a torn end, or put the line end behind a last line that lacks only that."""
         if data.torn is not None:
             try:
+                with open(os.dup(self._fd), "rb") as file:
+                    self.set_aside = set_aside(file, data.end, self.path, sync=self._fsync == "always")
                 os.ftruncate(self._fd, data.end)
             except OSError as error:
-                raise StoreError(f"{self.path}: its torn end cannot be cut off: {error.strerror}") from None
+                raise StoreError(f"{self.path}: its torn end cannot be set aside and cut off: {error.strerror}") from None
         elif data.newline_missing:
-            self._layout.end += 1
-            self._pending.append(b"\n")
+            end = data.end + 1
+            self._state = self._state._replace(writes=(_Write(b"\n", end, 0),), end=end)
             self._flush()
 
     def close(self) -> None:
@@ -135,12 +161,14 @@ class Session:
         if self._closed:
             return
         self._flush()
-        if self._pending:
+        if self._unwritten():
             self._say("closed with records that are in no file; write_session(path, session.history()) puts them into one", final=True)
         self._closed = True
-        os.close(self._fd)
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            os.close(self._fd)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     def __enter__(self) -> Session:
         return self
@@ -151,6 +179,16 @@ class Session:
     # --- the conversation
 
     @property
+    def log(self) -> Log:
+        """The conversation's records, as far as they are loaded."""
+        return self._state.log
+
+    @property
+    def view(self) -> View:
+        """What the model is shown, carried on with each append."""
+        return self._state.view
+
+    @property
     def readonly(self) -> bool:
         """Whether the session is only looked at."""
         return self._lock is None
@@ -158,26 +196,50 @@ class Session:
     @property
     def waiting(self) -> int:
         """How many records are not in the file yet."""
-        return self.log.record_count - self._written
+        return sum(write.records for write in self._unwritten())
 
     def append(self, *records: Record) -> None:
         """Put records behind the log and into the file, all of them or none: several are one write. Without records:
         try again what waits.
 
         Raises LogError for what does not fit the log and StoreError for what can't be written as JSON, with nothing
-        changed; StoreError on a session that is closed or read only. Whatever befalls the file is no error here (K5).
+        changed; StoreError on a session that is closed or read only, and where a record names what was not loaded and can't be
+        read any more. Whatever else befalls the file is no error here (K5).
         """
         if self._closed or self.readonly:
             raise StoreError(f"{self.path}: the session is {'closed' if self._closed else 'open read only'}; Session.open it for writing")
         encoded = [(record, encode_line(record)) for record in records]
-        if self.log.base and any(_looks_back(record, self.log) for record in records):
+        if self.log.base and any(looks_back(record, self.log) for record in records):
             self._load_history()
-        self.log = self.log.append(*records)
-        self.view = self.view.advance(self.log)
-        if len(encoded) > 1:
-            self._pending.append(self._layout.add(encode_line(Batch(len(encoded)))))
-        self._pending += self._layout.add_records(encoded, self.log)
+        if self.log.base and records and self._may_be_taken(records):
+            self._load_history()
+        if encoded:
+            self._state = self._grown(encoded)
         self._flush()
+
+    def _grown(self, encoded: list[tuple[Record, bytes]]) -> _State:
+        state = self._state
+        log = state.log.append(*(record for record, _ in encoded))
+        view = state.view.advance(log)
+        for numbers in state.places:  # what an append that was interrupted had put there
+            del numbers[len(state.log) - state.log.base :]
+        layout = Layout(state.places, end=state.end, lines=state.lines)
+        lines = [layout.add(layout.batch_head([data for _, data in encoded]))] if len(encoded) > 1 else []
+        lines += layout.add_records(encoded, log)
+        write = _Write(b"".join(lines), layout.end, len(encoded))
+        return _State(log, view, (*self._unwritten(), write), layout.end, layout.lines, layout.places)
+
+    def _may_be_taken(self, records: tuple[Record, ...]) -> bool:
+        """Whether a record brings an id that one of those not loaded may have (I4). They are looked through once. Where the
+        file can't be read, none of it is known to be there."""
+        if self._hidden is None:
+            try:
+                with open(os.dup(self._fd), "rb") as file:
+                    self._hidden = HiddenIds(file, self._start)
+            except OSError:
+                return False
+            self.bytes_read += self._start
+        return any(self._hidden.may_hold(record) for record in records)
 
     def undo(self, fold_id: str, time: float | None = None) -> None:
         """Take a fold back (X5); what it hid is loaded first where it was not. Raises FoldError where it is not in force."""
@@ -190,46 +252,57 @@ class Session:
     def _load_history(self) -> None:
         data = self._read_whole()
         log = self._with_waiting(data.log)
-        waiting = sum(isinstance(record, Entry) for record in self.log.records(self._written))
-        for loaded, known in zip(data.places, self._layout.places, strict=True):
-            loaded.extend(known[len(known) - waiting :])
-        self._layout.places = data.places
-        self._written = data.log.record_count
+        waiting = sum(isinstance(record, Entry) for record in log.records(data.log.record_count))
+        known = len(self.log) - self.log.base
+        for loaded, numbers in zip(data.places, self._state.places, strict=True):
+            loaded.extend(numbers[known - waiting : known])
+        state = self._state._replace(log=log, view=view_of(log), places=data.places)
         self.bad_lines = data.bad_lines
         self.bytes_read += data.bytes_read
-        self.log, self.view = log, view_of(log)
+        self._state = state
 
     def _with_waiting(self, log: Log) -> Log:
-        return log.append(*self.log.records(self._written))
+        try:
+            return log.append(*self.log.records(self.log.record_count - self.waiting))
+        except LogError as error:
+            raise StoreError(f"{self.path}: what waits to be written does not fit the file: {error}") from None
 
     def _read_whole(self) -> SessionData:
         """All that is in the file: through our own descriptor, so that it is there even when the file was deleted."""
         if self._closed:
             raise StoreError(f"{self.path}: the session is closed; Session.open it with history=True")
-        return _load(self._fd, self._good, self.path, history=True)
+        try:
+            data = _load(self._fd, self._good, self.path, history=True)
+        except InputError as error:
+            raise StoreError(f"{error}; it was changed by another program") from None
+        if data.end != self._good:
+            raise StoreError(f"{self.path}: changed by another program: {data.end:,} of {self._good:,} bytes can still be read")
+        return data
 
     # --- the file
 
+    def _unwritten(self) -> tuple[_Write, ...]:
+        """The writes that are not in the file yet."""
+        return tuple(write for write in self._state.writes if write.end > self._good)
+
     def _flush(self) -> None:
-        if not self._pending:
-            return
-        try:
-            self._meet_file()
-            self._write(b"".join(self._pending))
-        except WriteError as error:
-            self._say(str(error))
-            return
-        except OSError as error:
-            self._say(f"cannot be written: {error.strerror}")
-            return
-        self._pending.clear()
-        self._written = self.log.record_count
-        self._trouble = ""
-        if self._fsync == "always":
+        if self._unwritten():
+            try:
+                self._meet_file()
+                self._write(b"".join(write.data for write in self._unwritten()))
+            except WriteError as error:
+                self._say(str(error))
+                return
+            except OSError as error:
+                self._say(f"cannot be written: {error.strerror}")
+                return
+            self._trouble = ""
+        if self._synced < self._good and self._fsync == "always":
             try:
                 os.fsync(self._fd)
             except OSError as error:
                 self._say(f"written, but not synced to the disk: {error.strerror}; a power cut now may lose the newest records", final=True)
+            self._synced = self._good
 
     def _meet_file(self) -> None:
         """See that the file is as we left it. One that was deleted is written anew; raises WriteError where it was changed."""
@@ -241,19 +314,35 @@ class Session:
         own = os.fstat(self._fd)
         if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino):
             raise WriteError("another file was put in its place, which is left as it is")
-        if own.st_size != self._size:
-            raise WriteError(f"changed by another program ({own.st_size:,} bytes, {self._size:,} expected), and left as it is")
-        if self._size > self._good:
+        if own.st_size != self._good:
+            self._settle(own.st_size)
+
+    def _settle(self, size: int) -> None:
+        """Take what stands behind the bytes that hold for a write of ours that was broken off, where it is that: the writes
+        that are whole hold, the rest is cut off."""
+        waits = b"".join(write.data for write in self._unwritten())
+        if not 0 < size - self._good <= len(waits) or not waits.startswith(self._bytes_from(self._good, size)):
+            raise WriteError(f"changed by another program ({size:,} bytes, {self._good:,} expected), and left as it is")
+        self._good = max((write.end for write in self._unwritten() if write.end <= size), default=self._good)
+        if self._good < size:
             os.ftruncate(self._fd, self._good)
-            self._size = self._good
+
+    def _bytes_from(self, start: int, end: int) -> bytes:
+        with open(os.dup(self._fd), "rb") as file:
+            file.seek(start)
+            return file.read(end - start)
 
     def _write_anew(self) -> None:
-        """Put a deleted file back, from the bytes that our descriptor still holds."""
-        place_new(write_temporary(self.path, self._copy()), self.path)
-        fd = _open_file(self.path, writing=True)
-        os.close(self._fd)
-        self._fd = fd
-        self._size = self._good
+        """Put a deleted file back, from the bytes that our descriptor still holds. The new one is ours before it gets its name."""
+        temporary = write_temporary(self.path, self._copy())
+        try:
+            fd = _open_file(temporary, writing=True)
+        except OSError:
+            temporary.unlink()
+            raise
+        old, self._fd = self._fd, fd
+        os.close(old)
+        place_new(temporary, self.path)
         self._say("was deleted while it was open; written anew in full", final=True)
 
     def _copy(self) -> Iterator[bytes]:
@@ -270,13 +359,11 @@ class Session:
         try:
             while done < len(data):
                 done += os.write(self._fd, memoryview(data)[done:])
-                self._size = self._good + done
         except OSError:
             if done:
                 os.ftruncate(self._fd, self._good)
-                self._size = self._good
             raise
-        self._good = self._size
+        self._good += done
 
     def _say(self, what: str, *, final: bool = False) -> None:
         """Report a problem: each one once for as long as it lasts. ``final``: nothing of it is tried again."""
@@ -289,18 +376,6 @@ class Session:
         self.problems.append(problem)
         if self._on_problem is not None:
             self._on_problem(problem)
-
-
-def _looks_back(record: Record, log: Log) -> bool:
-    """Whether a record names what a log that is not loaded whole does not know."""
-    match record:
-        case Unfold():
-            return True
-        case Fold():
-            ids = [id for change in record.changes if isinstance(change, HideEntries) for id in change.ids]
-            ids += [target.entry for change in record.changes if isinstance(change, ReplaceBlocks) for target in change.targets]
-            return any(log.find(id) is None for id in ids) or any(log.is_stand_in(id) for id in span_ends(record))
-    return False
 
 
 def _open_file(path: Path, *, writing: bool) -> int:
@@ -318,13 +393,3 @@ def _load(fd: int, size: int, path: Path, *, history: bool) -> SessionData:
             return load(file, size, str(path), history=history)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-@contextmanager
-def _released_on_error(lock: BaseFileLock | None) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
