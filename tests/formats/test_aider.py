@@ -20,21 +20,38 @@ def history(path: Path, text: str) -> Source:
     return Source(file)
 
 
-def test_z3_a_recorded_history_is_one_conversation_with_each_start_noted() -> None:
+def test_z3_each_start_of_a_recorded_history_is_a_conversation_and_the_last_that_was_spoken_in_the_main_one() -> None:
     source = Source(DATA / "aider-history.md")
     assert aider.recognises(source)
     read = aider.read(source)
-    entries = list(read.main.log.entries())
-    assert len(read.conversations) == 1
-    starts = [entry for entry in entries if entry.kind == "note"]
-    assert [entry.line for entry in starts] == [6, 15, 55, 85]
-    assert starts[0].time == 1722886382.0
-    typed = [entry for entry in entries if entry.kind == "user" and not entry.meta]
-    assert typed[1].blocks == (Text("Use the Spinner instead of the inlined custom spinner"),)
-    assert typed[2].blocks == (Text("/diff"), Text("/ex"))
-    answers = [entry for entry in entries if entry.kind == "assistant"]
-    assert len(answers) == 2
-    assert read.main.log.head.model == "gpt-4o-mini"
+    assert [(c.name, c.kind) for c in read.conversations] == [
+        ("2024-08-05 20:39:59", "main"),
+        ("before the first start", "sample"),
+        ("2024-08-05 19:33:02", "sample"),
+        ("2024-08-05 19:33:32", "sample"),
+        ("2024-08-05 20:40:10", "sample"),
+    ]
+    logs = [list(conversation.log.entries()) for conversation in read.conversations]
+    starts = [entry for entries in logs for entry in entries if entry.kind == "note"]
+    assert [entry.line for entry in starts] == [55, 6, 15, 85]
+    assert starts[1].time == 1722886382.0
+    typed = [entry.blocks for entries in logs[1:] for entry in entries if entry.kind == "user" and not entry.meta]
+    assert typed[1] == (Text("Use the Spinner instead of the inlined custom spinner"),)
+    assert typed[2] == (Text("/diff"), Text("/ex"))
+    assert sum(entry.kind == "assistant" for entries in logs for entry in entries) == 2
+    assert [conversation.log.head.model for conversation in read.conversations[:2]] == ["gpt-4o-mini", None]
+
+
+def test_z3_a_start_without_a_word_is_kept_and_is_not_the_main_conversation(tmp_path: Path) -> None:
+    start = "# aider chat started at 2024-08-05 19:33:32\n\n"
+    read = aider.read(history(tmp_path, f"{start}#### one\n\nfirst\n\n{start}#### two\n\n{start}> Aider v0.47\n\n{start}"))
+    assert [(c.name, c.kind) for c in read.conversations] == [
+        ("2024-08-05 19:33:32~2", "main"),
+        ("2024-08-05 19:33:32", "sample"),
+        ("2024-08-05 19:33:32~3", "sample"),
+        ("2024-08-05 19:33:32~4", "sample"),
+    ]
+    assert [[entry.line for entry in c.log.entries()] for c in read.conversations] == [[7, 9], [1, 3, 5], [11, 13], [15]]
 
 
 def test_z3_front_matter_is_a_note_and_printed_lines_are_not_a_person_s() -> None:

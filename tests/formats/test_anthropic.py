@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fivefold.core.entries import Usage
 from fivefold.core.messages import Opaque, Text, ToolUse
+from fivefold.core.repair import outgoing
 from fivefold.core.transcript import Transcript
 from fivefold.core.view import view_of
 from fivefold.errors import InputError
-from fivefold.formats import anthropic
+from fivefold.formats import anthropic, claude_code
 from fivefold.formats.anthropic_messages import decode, encode
 from fivefold.formats.common import Ids
 from fivefold.formats.source import Source
@@ -133,6 +134,34 @@ def test_z3_a_list_is_one_conversation(tmp_path: Path) -> None:
     assert found.main.kind == "main"
 
 
+def test_i6_what_only_a_response_has_is_kept_apart_from_what_goes_into_a_request(tmp_path: Path) -> None:
+    response = {"id": "msg_1", "type": "message", "model": "m", "usage": {"input_tokens": 1}, "stop_reason": "end_turn"}
+    answer = {
+        **response,
+        "role": "assistant",
+        "content": "hello",
+        "stop_sequence": None,
+        "container": None,
+        "context_management": {},
+        "own": 1,
+    }
+    talk = [{"role": "user", "content": "hi", "id": "u"}, {**answer, "stop_details": None}]
+    for source in (written(tmp_path, talk), lines(tmp_path, [{"type": m["role"], "message": m} for m in talk])):
+        found = read(source)
+        assert [entry.extra for entry in found.main.log.entries()] == [{"id": "u"}, {"own": 1}]
+        (request,) = outgoing(list(found.main.log.entries())).messages[1:]
+        assert request.extra == {"own": 1}
+    assert anthropic.encode(read(written(tmp_path, talk))) == talk
+
+
+def test_z4_a_transcript_of_another_format_gives_messages_without_its_own_records_keys(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    message = {"role": "assistant", "id": "msg_1", "usage": {"input_tokens": 1}, "content": [{"type": "text", "text": "hello"}]}
+    line = {"type": "assistant", "uuid": "a", "parentUuid": None, "message": message}
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert anthropic.encode(claude_code.read(Source(path))) == [{"role": "assistant", "content": message["content"]}]
+
+
 def test_z3_a_request_keeps_system_tools_and_model_in_its_head(tmp_path: Path) -> None:
     head = read(written(tmp_path, REQUEST)).main.log.head
     assert (head.model, head.system, head.tools) == ("claude-x", (Text("Be brief."),), ({"name": "Read", "input_schema": {}},))
@@ -243,6 +272,8 @@ BLOCKS = st.fixed_dictionaries(
             "content": st.text(max_size=5) | st.lists(BLOCKS | JSON_VALUES, max_size=4) | JSON_VALUES,
             "id": JSON_VALUES,
             "usage": JSON_VALUES,
+            "stop_reason": JSON_VALUES | st.sampled_from([2**70, float("inf")]),
+            "message": JSON_VALUES,
             "x": JSON_VALUES,
         },
     )

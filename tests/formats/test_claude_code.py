@@ -483,6 +483,38 @@ def test_parents_that_run_in_a_circle_are_cut(tmp_path: Path) -> None:
     assert [line for line, _ in repairs(found)] == [5, 2]
 
 
+def test_only_the_links_of_a_circle_are_taken_back_and_the_words_are_true(tmp_path: Path) -> None:
+    rows = [row("user", "u", None), row("assistant", "a", "r"), row("user", "r", "u"), row("user", "x", "y"), row("user", "y", "x")]
+    found = read(tmp_path, rows)
+    assert [said(conversation) for conversation in found.conversations] == [["u", "r", "x", "y"], ["a"]]
+    assert repairs(found) == [(4, "its parent, line 5, stands below it and leads back to it: taken to follow line 3")]
+
+
+def test_a_circle_that_the_repair_of_another_closes_is_cut_too(tmp_path: Path) -> None:
+    rows = [row("user", "a", "d"), row("user", "b", "c"), row("user", "c", "b"), row("user", "d", "c")]
+    found = read(tmp_path, rows)
+    assert sorted(id for conversation in found.conversations for id in said(conversation)) == ["a", "b", "c", "d"]
+    assert {line for line, _ in repairs(found)} == {1, 2}
+
+
+def test_many_circles_are_cut_in_little_time(tmp_path: Path) -> None:
+    rows = [row("user", f"n{i}", f"n{(i + 1) % 4000}") for i in range(4000)]
+    assert len({id for c in read(tmp_path, rows).conversations for id in said(c)}) == 4000
+
+
+def test_a_boundary_whose_compacted_history_stands_below_follows_it(tmp_path: Path) -> None:
+    rows = [boundary("b", "a"), row("user", "s", "b", isCompactSummary=True), row("user", "u", None), row("assistant", "a", "u")]
+    found = read(tmp_path, [*rows, row("user", "next", "s")])
+    assert [entry for entry in said(found.main) if entry in ("u", "a", "next")] == ["u", "a", "next"]
+    assert repairs(found) == []
+    assert "u" not in shown(found.main) and shown(found.main)[-1] == "next"
+
+
+def test_a_parent_among_a_sub_agents_lines_is_named_as_that(tmp_path: Path) -> None:
+    rows = [row("user", "u", None), row("user", "side", "u", isSidechain=True, agentId="g"), row("assistant", "a", "side")]
+    assert repairs(read(tmp_path, rows)) == [(3, "its parent side is a sub-agent's line: taken to follow line 1")]
+
+
 def test_a_parent_that_stands_below_is_followed(tmp_path: Path) -> None:
     rows = [row("user", "u", None), row("assistant", "c1", "u", call("x"), api="m"), row("assistant", "c2", "r1", call("y"), api="m")]
     found = read(tmp_path, [*rows, row("user", "r1", "c1", result("x")), row("user", "r2", "c2", result("y"))])

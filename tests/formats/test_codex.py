@@ -122,7 +122,7 @@ def test_z3_the_head_has_the_instructions_the_model_and_its_window() -> None:
     assert (head.id, head.model) == ("019f17a5-6d3f-7470-9097-c70f6cefe936", "gpt-5.5")
     assert head.cwd == json.loads(COMPACTED.read_bytes().splitlines()[0])["payload"]["cwd"]
     assert isinstance(head.system[0], Text) and head.system[0].text.startswith("You are Codex")
-    assert head.extra["model_context_window"] == 258400
+    assert head.window == 258400
     assert head.extra["cli_version"] == "0.142.4"
 
 
@@ -219,6 +219,70 @@ def test_t2_adjacent_responses_are_parted_by_a_new_count_and_only_by_that(tmp_pa
     assert [entry.usage and entry.usage.size for entry in entries] == [None, 10, None, 12]
 
 
+# --- rollback, and what agents tell each other
+
+
+def _rolled_back(turns: int) -> dict[str, Any]:
+    return {"timestamp": "2026-06-30T08:00:03.000Z", "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": turns}}
+
+
+def _shown(path: Path) -> list[str]:
+    log = _read(path).main.log
+    return [b.text for entry in view_of(log).entries() if entry.kind != "note" for b in entry.blocks if isinstance(b, Text)]
+
+
+TURNS = [
+    _said("user", "<environment_context>\n</environment_context>"),
+    _said("user", "one"),
+    _said("assistant", "a"),
+    _said("user", "two"),
+    _said("user", "<turn_aborted>\n</turn_aborted>"),
+    _called("c"),
+    _answered("c"),
+    _said("user", "three"),
+    _said("assistant", "b"),
+]
+
+
+@pytest.mark.parametrize(("turns", "kept"), [(0, 6), (1, 5), (2, 3), (3, 1), (9, 1)])
+def test_x5_a_rollback_hides_the_last_turns_and_no_more_than_there_are(tmp_path: Path, turns: int, kept: int) -> None:
+    path = _written(tmp_path, *TURNS, _rolled_back(turns), _said("user", "else"))
+    said = ["<environment_context>\n</environment_context>", "one", "a", "two", "<turn_aborted>\n</turn_aborted>", "three", "b"]
+    assert _shown(path) == [*(said if not turns else said[:kept]), "else"]
+    log = _read(path).main.log
+    assert [fold.fold.level for fold in log.folds] == (["imported"] if turns else [])
+    (note,) = (entry for entry in log.entries() if entry.kind == "note")
+    assert note.blocks == (Text(f"Rolled back {turns} turn{'' if turns == 1 else 's'}"),)
+    assert len(log) == len(TURNS) + 2
+
+
+def test_x5_a_second_rollback_counts_the_turns_in_view(tmp_path: Path) -> None:
+    assert _shown(_written(tmp_path, *TURNS, _rolled_back(1), _said("user", "else"), _rolled_back(2)))[1:] == ["one", "a"]
+
+
+def test_x5_a_rollback_behind_a_compaction_hides_of_what_stands_in_too(tmp_path: Path) -> None:
+    history = [_said("user", text)["payload"] for text in ("one", "two")]
+    records = [*TURNS, _compaction(message="", replacement_history=history), _said("user", "four"), _said("assistant", "c")]
+    assert _shown(_written(tmp_path, *records, _rolled_back(1))) == ["one", "two"]
+    assert _shown(_written(tmp_path, *records, _rolled_back(2))) == ["one"]
+    assert _shown(_written(tmp_path, *records, _rolled_back(7), _said("user", "else"))) == ["else"]
+    assert _shown(_written(tmp_path, *TURNS, _compaction(message="", replacement_history=history), _rolled_back(1))) == ["one"]
+
+
+def test_x5_an_older_compaction_behind_a_rollback_keeps_nothing_of_what_was_left(tmp_path: Path) -> None:
+    records = [*TURNS, _rolled_back(2), _compaction(message="s1"), _said("user", "four"), _rolled_back(1), _compaction(message="s2")]
+    assert _shown(_written(tmp_path, *records)) == ["<environment_context>\n</environment_context>", "one", "s2"]
+
+
+def test_z3_what_another_agent_sent_is_shown_and_is_not_a_persons(tmp_path: Path) -> None:
+    sent = {"author": "lead", "recipient": "other", "content": "Look at the tests", "trigger_turn": True}
+    about = {"type": "inter_agent_communication_metadata", "payload": {"trigger_turn": True}}
+    transcript = _read(_written(tmp_path, _said("user", "x"), {"type": "inter_agent_communication", "payload": sent}, about))
+    entry = list(transcript.main.log.entries())[1]
+    assert (entry.kind, entry.meta, entry.blocks, entry.line) == ("user", True, (Text("Look at the tests"),), 2)
+    assert [record.line for record in transcript.other] == [3]
+
+
 # --- compaction
 
 
@@ -309,9 +373,15 @@ def test_x5_a_second_compaction_hides_the_stand_ins_of_the_first(tmp_path: Path)
     assert [entry.blocks for entry in shown] == [(Text("second"),), (Text("z"),)]
 
 
-def test_x5_a_compaction_of_nothing_is_only_kept(tmp_path: Path) -> None:
-    transcript = _read(_written(tmp_path, _compaction(message="s"), _said("user", "x")))
+def test_x5_a_compaction_of_nothing_is_what_the_thread_begins_with(tmp_path: Path) -> None:
+    history = [_said("user", "before")["payload"], _said("user", "The summary")["payload"]]
+    transcript = _read(_written(tmp_path, _compaction(message="The summary", replacement_history=history), _said("user", "x")))
     assert (transcript.main.log.folds, [record.line for record in transcript.other]) == ((), [1])
+    assert [(entry.blocks, entry.summary, entry.line) for entry in transcript.main.log.entries()] == [
+        ((Text("before"),), False, 1),
+        ((Text("The summary"),), True, 1),
+        ((Text("x"),), False, 2),
+    ]
 
 
 # --- server-side calls, old rollouts, damage

@@ -10,6 +10,7 @@ import pytest
 from fivefold.core.entries import Entry, Fold, HideSpan, Usage
 from fivefold.core.messages import Image, Opaque, Text, Thinking, ToolResult, ToolUse
 from fivefold.core.transcript import Conversation
+from fivefold.core.view import view_of
 from fivefold.errors import BadLineError, InputError
 from fivefold.formats import gemini_cli
 from fivefold.formats.source import Source
@@ -169,21 +170,64 @@ def test_k4_a_second_compression_hides_the_first_one_whole(tmp_path: Path) -> No
     assert (second.first, second.last) == ("u1", "u2")
 
 
-def test_x5_a_rewind_undoes_a_compression_behind_it(tmp_path: Path) -> None:
-    read = gemini_cli.read(
-        journal(
-            tmp_path,
-            said("u1", "user", "a"),
-            said("g1", "gemini", "b"),
-            said("u2", "user", "c"),
-            {"$set": {"messages": [said("x1", "user", "<state_snapshot>s</state_snapshot>"), said("u2", "user", "c")]}},
-            {"$rewindTo": "u2"},
-            said("u3", "user", "d"),
-        )
-    )
-    assert [text for _, text in texts(read.main)] == ["a", "b", "d"]
+def shown(conversation: Conversation) -> list[str]:
+    return ["".join(b.text for b in e.blocks if isinstance(b, Text)) for e in view_of(conversation.log).sent()]
+
+
+SUMMARY = said("x1", "user", "<state_snapshot>s</state_snapshot>")
+TALK = [said(f"m{n}", "gemini" if n % 2 == 0 else "user", f"text {n}") for n in range(1, 5)]
+
+
+@pytest.mark.parametrize(("target", "left"), [("m3", ["S"]), ("m4", ["S", "text 3"]), ("m5", ["S", "text 3", "text 4"]), ("x1", [])])
+def test_x5_a_rewind_to_a_kept_message_leaves_the_compression_before_it(tmp_path: Path, target: str, left: list[str]) -> None:
+    compression = {"$set": {"messages": [SUMMARY, *TALK[2:]]}}
+    source = journal(tmp_path, *TALK, compression, said("m5", "user", "five"), {"$rewindTo": target}, said("m6", "user", "six"))
+    read = gemini_cli.read(source)
+    summary = "<state_snapshot>s</state_snapshot>"
+    assert shown(read.main) == [*(summary if text == "S" else text for text in left), "six"]
+    assert [text for _, text in texts(read.main)] == ["text 1", "text 2", "text 3", "text 4", "six"]
+    assert texts(read.conversations[1]) == [("user", "five")]
+
+
+def test_x5_a_rewind_into_a_list_that_was_given_keeps_what_stands_before_it(tmp_path: Path) -> None:
+    given = {"$set": {"messages": [SUMMARY, said("x2", "gemini", "noted"), said("x3", "user", "go on")]}}
+    read = gemini_cli.read(journal(tmp_path, *TALK, given, {"$rewindTo": "x3"}, said("m6", "user", "six")))
+    assert shown(read.main) == ["<state_snapshot>s</state_snapshot>", "noted", "six"]
+    boundaries = [entry for entry in view_of(read.main.log).entries() if entry.kind == "boundary"]
+    assert boundaries == []
+    assert [fold.why for fold in folds(read.main)] == ["the client compressed the conversation", "the client went back to before a message"]
+
+
+def test_x5_a_rewind_to_before_a_compression_of_what_is_behind_takes_it_along(tmp_path: Path) -> None:
+    given = {"$set": {"messages": [*TALK[:2], SUMMARY]}}
+    read = gemini_cli.read(journal(tmp_path, *TALK, given, {"$rewindTo": "m2"}, said("m6", "user", "six")))
+    assert shown(read.main) == ["text 1", "six"]
     assert folds(read.main) == []
-    assert texts(read.conversations[1])[0] == ("user", "c")
+    assert shown(read.conversations[1]) == ["text 2", "<state_snapshot>s</state_snapshot>"]
+
+
+def test_z3_an_update_of_a_message_in_a_list_that_was_given_is_shown(tmp_path: Path) -> None:
+    given = {"$set": {"messages": [SUMMARY, TALK[1], TALK[0]]}}
+    read = gemini_cli.read(journal(tmp_path, *TALK, given, said("m2", "gemini", "new two"), said("x1", "user", "new summary")))
+    assert shown(read.main) == ["new summary", "new two", "text 1"]
+
+
+def test_x5_a_rewind_to_a_note_takes_what_is_shown_behind_it(tmp_path: Path) -> None:
+    note = said("i", "info", "switched")
+    read = gemini_cli.read(journal(tmp_path, *TALK[:2], note, *TALK[2:], {"$rewindTo": "i"}, said("m6", "user", "six")))
+    assert shown(read.main) == ["text 1", "text 2", "six"]
+    assert texts(read.conversations[1]) == [("note", "switched"), ("user", "text 3"), ("assistant", "text 4")]
+    behind = gemini_cli.read(
+        journal(tmp_path, *TALK[:2], note, *TALK[2:], {"$set": {"messages": [SUMMARY, *TALK[2:]]}}, {"$rewindTo": "i"})
+    )
+    assert shown(behind.main) == ["<state_snapshot>s</state_snapshot>"]
+
+
+@pytest.mark.parametrize(("target", "said"), [("nowhere", "not in the session"), ("m1", "not shown any more")])
+def test_z3_a_rewind_to_what_is_not_shown_is_named_and_takes_nothing(tmp_path: Path, target: str, said: str) -> None:
+    read = gemini_cli.read(journal(tmp_path, *TALK, {"$set": {"messages": [SUMMARY, *TALK[2:]]}}, {"$rewindTo": target}))
+    assert shown(read.main) == ["<state_snapshot>s</state_snapshot>", "text 3", "text 4"]
+    assert [(bad.line, said in bad.why) for bad in read.bad_lines] == [(7, True)]
 
 
 def test_z3_the_client_s_preamble_is_added_and_is_not_a_person_s(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fivefold.core.messages import Image, Message, Text, Thinking, ToolResult, T
 from fivefold.core.pairing import pair
 from fivefold.errors import BadLineError
 from fivefold.formats import codex, langchain, openai_chat, responses
-from fivefold.formats.openai_chat_messages import ROLES, decode, encode
+from fivefold.formats.openai_chat_messages import ROLES, PairCalls, decode, encode
 from fivefold.formats.source import Source
 
 from .mutate import only_input_errors, refused, written
@@ -124,8 +124,9 @@ values = st.recursive(
 arguments = st.sampled_from(['{"a":1}', '{"a": 1}', "{", "null", "1e400", "NaN", ""]) | values
 functions = st.fixed_dictionaries({"name": st.sampled_from(["f", "g"]), "arguments": arguments}, optional={"strict": values})
 calls = st.fixed_dictionaries(
-    {"id": st.sampled_from(["a", "b"])},
+    {},
     optional={
+        "id": st.sampled_from(["a", "b", "", "call-1"]) | values,
         "function": functions | values,
         "type": st.sampled_from(["function", "custom", "function_call"]) | values,
         "custom": st.fixed_dictionaries({"name": values, "input": values}),
@@ -151,6 +152,37 @@ messages = st.fixed_dictionaries(
 @given(messages)
 def test_i6_any_message_goes_out_as_it_came(message: dict[str, Any]) -> None:
     assert normal(encode(decode(message))) == normal([message])
+
+
+@given(st.lists(messages, max_size=5))
+def test_i6_a_conversation_goes_out_as_it_came_with_the_ids_that_it_was_given(talk: list[dict[str, Any]]) -> None:
+    paired = PairCalls()
+    assert normal([encode(paired(decode(message))) for message in talk]) == normal([[message] for message in talk])
+
+
+def _without_ids(*names: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": {"n": name}}} for name in names]}
+
+
+def test_i1_calls_without_ids_are_paired_by_the_tools_name_or_by_place(tmp_path: Path) -> None:
+    talk = [
+        {"role": "user", "content": "x"},
+        _without_ids("f", "g"),
+        {"role": "tool", "tool_name": "g", "content": "of g"},
+        {"role": "tool", "content": "of f"},
+        _without_ids("f"),
+        {"role": "tool", "name": "f", "content": "of f again"},
+    ]
+    source = written(tmp_path, talk)
+    assert openai_chat.recognises(source)
+    entries = list(openai_chat.read(source).main.log.entries())
+    uses = {block.id: block for entry in entries for block in entry.blocks if isinstance(block, ToolUse)}
+    results = [block for entry in entries for block in entry.blocks if isinstance(block, ToolResult)]
+    assert len(uses) == 3
+    assert [(uses[block.tool_use_id].name, block.content) for block in results] == [("g", "of g"), ("f", "of f"), ("f", "of f again")]
+    assert uses[results[0].tool_use_id].input == {"n": "g"}
+    assert (len(pair(entries).pairs), pair(entries).orphans, pair(entries).unanswered) == (3, (), ())
+    assert [encode(Message(_role(e.kind), e.blocks, e.bare, e.extra)) for e in entries] == [[message] for message in talk]
 
 
 def test_z3_a_role_that_is_none_of_the_apis_is_named() -> None:

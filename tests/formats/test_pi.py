@@ -10,6 +10,7 @@ import pytest
 from fivefold.core.entries import Fold, HideSpan, Unfold, Usage
 from fivefold.core.messages import Image, RedactedThinking, Text, Thinking, ToolResult, ToolUse
 from fivefold.core.transcript import Conversation
+from fivefold.core.view import view_of
 from fivefold.errors import InputError
 from fivefold.formats import pi
 from fivefold.formats.source import Source
@@ -118,11 +119,28 @@ def test_k4_a_compaction_names_the_first_record_kept_or_keeps_none(tmp_path: Pat
     assert change.last == covered
 
 
-def test_k4_a_compaction_that_hides_nothing_shows_its_summary_where_it_stands(tmp_path: Path) -> None:
-    compaction = {"type": "compaction", "id": "x", "parentId": "a", "summary": "s", "firstKeptEntryId": "a"}
-    read = pi.read(session(tmp_path, node("a", None, "user", "1"), compaction))
-    assert [entry.kind for entry in read.main.log.entries()] == ["user", "boundary", "user"]
-    assert not read.main.log.folds
+def test_k4_a_summary_stands_before_what_is_kept_though_that_is_all(tmp_path: Path) -> None:
+    def compaction(id: str, parent: str, summary: str, kept: str) -> dict[str, object]:
+        return {"type": "compaction", "id": id, "parentId": parent, "summary": summary, "firstKeptEntryId": kept}
+
+    records = [node("a", None, "user", "1"), node("b", "a", "user", "2"), compaction("x", "b", "s", "a"), node("c", "x", "user", "3")]
+    read = pi.read(session(tmp_path, *records))
+    assert texts(read.main) == ["1", "2", "3"]
+    view = list(view_of(read.main.log).entries())
+    assert [(entry.kind, entry.blocks) for entry in view] == [
+        ("boundary", ()),
+        *(("user", (Text(text),)) for text in ("s", "1", "2", "3")),
+    ]
+    again = pi.read(session(tmp_path, *records, compaction("y", "c", "t", "a")))
+    assert [entry.blocks[0] for entry in view_of(again.main.log).sent()] == [Text(text) for text in ("t", "1", "2", "3")]
+    later = pi.read(session(tmp_path, *records, compaction("y", "c", "t", "b")))
+    assert [entry.blocks[0] for entry in view_of(later.main.log).sent()] == [Text(text) for text in ("t", "2", "3")]
+
+
+def test_k4_a_compaction_before_any_message_shows_its_summary(tmp_path: Path) -> None:
+    compaction = {"type": "compaction", "id": "x", "parentId": None, "summary": "s"}
+    read = pi.read(session(tmp_path, compaction, node("a", "x", "user", "1")))
+    assert [(entry.kind, entry.summary) for entry in read.main.log.entries()] == [("boundary", False), ("user", True), ("user", False)]
 
 
 def test_x5_a_compaction_that_keeps_more_than_the_last_one_undoes_it(tmp_path: Path) -> None:

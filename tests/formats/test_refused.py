@@ -11,6 +11,7 @@ import pytest
 
 from fivefold.errors import InputError
 from fivefold.formats import refused
+from fivefold.formats.registry import READERS
 from fivefold.formats.source import Source
 
 FORMATS = ("claude-code", "codex")
@@ -35,6 +36,24 @@ def lines(*records: object) -> str:
         (json.dumps([{"ts": 1, "type": "say", "say": "text", "text": "x"}]), "Cline interface log", "api_conversation_history.json"),
         (json.dumps({"requesterUsername": "u", "responderUsername": "r", "requests": []}, indent=1), "editor chat", "not read"),
         (json.dumps({"permissions": {"allow": []}, "model": "opus"}, indent=1), "settings", "session files"),
+        (json.dumps([{"role": "user", "content": [{"text": "hi"}]}], indent=1), "Bedrock Converse", "content parts name their type"),
+        (
+            json.dumps({"messages": [{"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": []}}]}]}, indent=1),
+            "Bedrock Converse",
+            "content parts name their type",
+        ),
+        (
+            json.dumps({"object": "list", "data": [{"object": "thread.message", "role": "user", "content": []}]}, indent=1),
+            "OpenAI Assistants",
+            "Responses or Chat requests",
+        ),
+        (
+            lines({"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]}),
+            "Vercel AI SDK",
+            "request.body",
+        ),
+        (json.dumps([{"type": "user", "uuid": "u", "parentUuid": None, "message": {}}]), "list of session lines", "jq -c '.[]'"),
+        (json.dumps([{"type": "event_msg", "timestamp": "t", "payload": {"type": "x"}}], indent=1), "list of session lines", "jq -c '.[]'"),
         ("> do it\n\n⏺ Bash(ls)\n  ⎿  Waiting…\n  ⎿  a.txt\n", "terminal log", "session file"),
     ],
 )
@@ -54,6 +73,54 @@ def test_z3_a_database_is_refused_by_name_before_it_is_called_binary(tmp_path: P
     source = Source(file)
     assert refused.is_database(source)
     assert "opencode export" in refused.explain(source, FORMATS)
+
+
+TEXT = {"type": "text", "text": {"value": "hi", "annotations": []}}
+CALL = {"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"role": "user", "content": [{"text": "hi"}]}, {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "f"}}]}],
+        {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "hi"}]}]},
+        [
+            {"object": "thread.message", "role": "user", "content": [TEXT]},
+            {"object": "thread.message", "role": "assistant", "content": [TEXT]},
+        ],
+        {"object": "list", "data": [{"object": "thread.message", "role": "user", "content": [TEXT]}]},
+        [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": [{"type": "text", "text": "x"}]},
+            {"role": "assistant", "content": [CALL]},
+        ],
+        [{"role": "user", "content": "x"}, {"role": "tool", "content": [{**CALL, "type": "tool-result", "output": {}}]}],
+        [{"type": "user", "uuid": "u", "parentUuid": None, "timestamp": "t", "message": {"role": "user", "content": "x"}}],
+        [{"type": "response_item", "timestamp": "t", "payload": {"type": "message", "role": "user", "content": []}}],
+        [{"type": "message", "id": "a", "parentId": None, "timestamp": "t", "message": {"role": "toolResult", "toolCallId": "c"}}],
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_z3_lists_that_only_look_like_one_that_is_read_are_refused_by_name(tmp_path: Path, value: object, indent: int | None) -> None:
+    source = stored(tmp_path, json.dumps(value, indent=indent))
+    assert [reader.NAME for reader in READERS if reader.recognises(source)] == []
+    assert refused.refusal(source) is not None
+
+
+K8S = {"kind": "Event", "apiVersion": "v1", "source": {"component": "kubelet"}, "timestamp": "t", "message": "Pulled"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lines(K8S, {**K8S, "source": "kubelet"}),
+        json.dumps({"kind": "List", "items": [{**K8S, "source": "kubelet"}]}, indent=1),
+        lines({"type": "event_msg", "payload": {"text": "door opened"}}, {"type": "event_msg", "payload": {"text": "door closed"}}),
+    ],
+)
+def test_z3_logs_of_something_else_are_claimed_by_no_reader(tmp_path: Path, content: str) -> None:
+    source = stored(tmp_path, content)
+    assert [reader.NAME for reader in READERS if reader.recognises(source)] == []
 
 
 @pytest.mark.parametrize(

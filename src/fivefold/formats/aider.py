@@ -1,10 +1,11 @@
 """aider's chat history in Markdown: what the user typed as ``#### `` headings, what aider printed as ``> `` quotes,
 and the model's answers in between, with a ``# aider chat started at`` heading for every start of the program.
 
-The file is one conversation, as aider itself reads it when it restores one; each start is a note in it. Inputs that
-follow one another with no output between them are one entry of several blocks. What aider printed was mostly not
-sent to the model: it is user-role text of the harness (``meta``). The file says nothing of an output's lines behind
-its first where aider left their ``> `` out; these read as an answer, as they do for aider.
+Every start is a conversation of its own, as aider begins with nothing; it is named by its time, which is a note in it. The
+last one in which something was said is the main one. Inputs that follow one another with no output between them are one
+entry of several blocks. What aider printed was mostly not sent to the model: it is user-role text of the harness
+(``meta``). The file says nothing of an output's lines behind its first where aider left their ``> `` out; these read as an
+answer, as they do for aider.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Literal, TypeAlias
 from ..core.entries import Entry, Head
 from ..core.log import Log
 from ..core.messages import Text
-from ..core.transcript import Conversation, Transcript
-from .common import Ids, parse_time, transcript
+from ..core.transcript import Conversation, ConversationKind, Transcript
+from .common import Ids, is_message_entry, parse_time, transcript
 from .source import Source
 from .specstory import is_specstory
 
@@ -54,19 +55,53 @@ def recognises(source: Source) -> bool:
     return bool(_START_LINE.search(start)) or bool(_INPUT_LINE.search(start) and _LOG_LINE.search(start))
 
 
-def read(source: Source) -> Transcript:
-    """The history as one conversation. Raises InputError where nothing was said in it."""
-    ids = Ids()
-    entries: list[Entry] = []
+@dataclass
+class _Session:
+    """What came of one start of the program."""
+
+    name: str = ""
+    entries: list[Entry] = field(default_factory=list)
     model: str | None = None
-    for part in _parts(source.text()):
-        entry = _entry(part, ids(f"line{part.line}"), preface=not entries)
-        if entry is None:
-            continue
-        if part.kind == "output" and (named := _MODEL.search(_text_of(entry))):
-            model = named[1]
-        entries.append(entry)
-    return transcript(NAME, source, [Conversation(Log(Head(model=model), entries))])
+
+    @property
+    def rank(self) -> int:
+        """2: a person or the model said something; 1: aider printed something; 0: there are notes only."""
+        said = [not entry.meta for entry in self.entries if is_message_entry(entry)]
+        return 1 + any(said) if said else 0
+
+
+def read(source: Source) -> Transcript:
+    """A conversation for each start, the last one with a message first. Raises InputError where nothing was said in any."""
+    sessions = _sessions(source.text())
+    best = max((session.rank for session in sessions), default=0)
+    main = next((session for session in reversed(sessions) if session.rank == best), None)
+    found = [_conversation(session, "main" if session is main else "sample") for session in sessions]
+    return transcript(NAME, source, sorted(found, key=lambda conversation: conversation.kind != "main"))
+
+
+def _conversation(session: _Session, kind: ConversationKind) -> Conversation:
+    return Conversation(Log(Head(model=session.model, name=session.name), session.entries), kind)
+
+
+def _sessions(text: str) -> list[_Session]:
+    """The sessions in order. Notes in front of the first start (a title, a mode line) belong to it; more than notes there
+    is the end of an earlier session that was cut off."""
+    sessions = [_Session()]
+    names = Ids()
+    for part in _parts(text):
+        session = sessions[-1]
+        preface = len(sessions) == 1 and not session.entries and not session.name
+        entry = _entry(part, f"line{part.line}", preface=preface)
+        if part.kind == "start":
+            if session.name or session.rank:
+                session.name = session.name or names("before the first start")
+                session = _Session()
+                sessions.append(session)
+            session.name = names(_text_of(entry).removeprefix(_STARTED[2:]).strip())
+        elif part.kind == "output" and (named := _MODEL.search(_text_of(entry))):
+            session.model = named[1]
+        session.entries.append(entry)
+    return sessions
 
 
 def _parts(text: str) -> Iterator[_Part]:
@@ -115,7 +150,7 @@ def _said(line: str, kind: _Kind) -> str:
     return bare.removesuffix("  ")
 
 
-def _entry(part: _Part, id: str, *, preface: bool) -> Entry | None:
+def _entry(part: _Part, id: str, *, preface: bool) -> Entry:
     texts = ["\n".join(run).strip("\n") for run in part.runs]
     blocks = tuple(Text(text) for text in texts if text.strip())
     match part.kind:

@@ -212,7 +212,9 @@ def encode(read_before: Transcript, shown: Callable[[Conversation], Iterable[Ent
     """
     frame = read_before.meta.get("frame")
     if not isinstance(frame, dict):
-        return list[JSON](encode_messages(shown(read_before.main)))
+        # The records of other formats hold no keys of these messages.
+        entries = (msgspec.structs.replace(entry, raw=NO_RAW) for entry in shown(read_before.main))
+        return list[JSON](encode_messages(entries))
     return _Writing(read_before.conversations, shown).value(frame)
 
 

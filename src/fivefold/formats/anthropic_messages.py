@@ -1,8 +1,9 @@
 """Messages of Anthropic's API to entries and back: what goes in comes out (I6).
 
-Everything of a message but its role and content stays in ``Entry.extra``. Content that is neither a string nor a list is
-kept too: ``null`` in ``extra``, another value as one ``Opaque`` block marked ``bare``, and ``bare`` without any block says
-that the key was not there.
+Everything of a message but its role and content stays in ``Entry.extra``, except what only a response has (its id, usage,
+stop reason …): a request that holds such keys is refused, so they stay in ``Entry.raw``, for ``encode`` alone. Content that
+is neither a string nor a list is kept too: ``null`` in ``extra``, another value as one ``Opaque`` block marked ``bare``, and
+``bare`` without any block says that the key was not there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from ..core.entries import NO_RAW, SHOWN_AS, Entry, Usage
 from ..core.messages import JSON, Block, Object, Opaque, Role, Text, decode_block, encode_block
 from .claude_entries import is_harness
 from .common import Ids, anthropic_usage, parse_time
+from .fields import raw_of
+from .foreign_messages import is_foreign_part, is_thread_message
+from .source import loads
 
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 NOT_ANTHROPIC = frozenset(("tool_calls", "function_call", "tool_call_id"))
@@ -22,6 +26,10 @@ NOT_ANTHROPIC = frozenset(("tool_calls", "function_call", "tool_call_id"))
 OPENAI_PARTS = ("image_url", "input_text", "output_text", "input_image", "input_audio", "input_file", "refusal", "tool-call", "tool-result")
 """Types of content parts that are not blocks of Anthropic's."""
 TOOL_BLOCKS = ("tool_use", "tool_result")
+RESPONSE_KEYS = (
+    *("id", "type", "model", "usage", "stop_reason", "stop_sequence", "stop_details", "container", "context_management"),
+)  # fmt: skip
+"""Keys that an assistant message has in a response and may not have in a request."""
 
 
 def is_messages(value: JSON) -> bool:
@@ -37,7 +45,7 @@ def is_messages(value: JSON) -> bool:
             continue
         if is_foreign(message):
             return False
-        good += is_message(message)
+        good += is_message(message) and _is_of_blocks(message)
         system = system or message.get("role") == "system"
         tools = tools or has_tool_blocks(message)
     return good * 2 > len(value) and (tools or not system)
@@ -58,7 +66,17 @@ def is_foreign(message: Mapping[str, JSON]) -> bool:
     parts = content if isinstance(content, list) else []
     if any(message.get(key) for key in NOT_ANTHROPIC):
         return True
-    return any(isinstance(part, dict) and part.get("type") in OPENAI_PARTS for part in parts)
+    if is_thread_message(message):
+        return True
+    return any(isinstance(part, dict) and (part.get("type") in OPENAI_PARTS or is_foreign_part(part)) for part in parts)
+
+
+def _is_of_blocks(message: Mapping[str, JSON]) -> bool:
+    """Whether a content that is a list has nothing but objects in it, and its text parts a text."""
+    content = message.get("content")
+    return not isinstance(content, list) or all(
+        isinstance(part, dict) and (part.get("type") != "text" or isinstance(part.get("text"), str)) for part in content
+    )
 
 
 def has_tool_blocks(message: Mapping[str, JSON]) -> bool:
@@ -76,6 +94,8 @@ def decode(message: JSON, ids: Ids, number: int, raw: msgspec.Raw = NO_RAW, time
     blocks, bare = _decode_content(message, extra)
     api_id, model = message.get("id"), message.get("model")
     answered = role == "assistant"
+    if answered:
+        raw = _set_aside(extra, raw)
     return Entry(
         id=ids(api_id if not answered else None),
         kind=ROLES[role],
@@ -90,6 +110,24 @@ def decode(message: JSON, ids: Ids, number: int, raw: msgspec.Raw = NO_RAW, time
         line=number,
         raw=raw,
     )
+
+
+def _set_aside(extra: Object, raw: msgspec.Raw) -> msgspec.Raw:
+    """Move the keys that only a response has out of ``extra``; the record that holds them, which is ``raw`` if there is one.
+    Numbers that JSON text can't give back stay where they are."""
+    own: Object = {key: extra[key] for key in RESPONSE_KEYS if key in extra}
+    if not own:
+        return raw
+    if not raw:
+        try:
+            raw = raw_of(own)
+            if loads(bytes(raw)) != own:
+                return NO_RAW
+        except (OverflowError, RecursionError, ValueError):
+            return NO_RAW
+    for key in own:
+        del extra[key]
+    return raw
 
 
 def _usage(data: JSON) -> Usage | None:
@@ -125,7 +163,16 @@ def encode(entry: Entry) -> Object:
             out["content"] = data
         case blocks:
             out["content"] = [encode_block(block) for block in blocks]
-    return {**out, **entry.extra}
+    return {**out, **(_response_keys(entry) if entry.kind == "assistant" else {}), **entry.extra}
+
+
+def _response_keys(entry: Entry) -> Object:
+    try:
+        record = loads(bytes(entry.raw) or b"null")
+    except ValueError:
+        return {}
+    message = record.get("message", record) if isinstance(record, dict) else None
+    return {key: message[key] for key in RESPONSE_KEYS if key in message} if isinstance(message, dict) else {}
 
 
 def encode_messages(entries: Iterable[Entry]) -> list[Object]:

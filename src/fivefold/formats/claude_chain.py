@@ -16,6 +16,9 @@ from ..core.transcript import ConversationKind
 from .claude_compact import compaction_of, kept_places
 from .claude_lines import Lines, Node
 
+MAX_TRIES = 20
+"""How often links on circles are taken back before all that lead down are: each time may close a new circle (H4)."""
+
 
 class Unit:
     """Lines that belong together: places in ``Lines.nodes``."""
@@ -105,29 +108,49 @@ def _resolve(lines: Lines, links: Links, unresolved: list[int]) -> None:
         node = lines.nodes[i]
         wanted = (node.logical_parent_uuid if node.is_boundary else node.parent_uuid) or ""
         at = lines.place.get(wanted, -1)
-        if at > i and not node.is_boundary and bool(lines.nodes[at].is_sidechain) == bool(node.is_sidechain):
+        if at > i and bool(lines.nodes[at].is_sidechain) == bool(node.is_sidechain):
             links.up[i] = at
             links.forward.append(i)
         elif not (node.is_sidechain and at >= 0):  # a sub-agent's first line may name the call that started it
-            follows = f"taken to follow line {lines.nodes[links.up[i]].number}" if links.up[i] >= 0 else "taken as a beginning"
-            lines.repair(node.number, f"its parent {wanted} {'is itself' if at == i else 'is not in the file'}: {follows}")
-    if links.forward and _has_cycle(links.up):
-        for i in links.forward:
+            why = "is itself" if at == i else "is a sub-agent's line" if at >= 0 else "is not in the file"
+            lines.repair(node.number, f"its parent {wanted} {why}: {_follows(lines, links, i)}")
+    _break_circles(lines, links)
+
+
+def _follows(lines: Lines, links: Links, i: int) -> str:
+    return f"taken to follow line {lines.nodes[links.up[i]].number}" if links.up[i] >= 0 else "taken as a beginning"
+
+
+def _break_circles(lines: Lines, links: Links) -> None:
+    """Take back the links to lines further down that a circle goes through; every circle has one."""
+    for tries in range(MAX_TRIES, -1, -1):
+        on_circle = _on_circles(links.up) if links.forward else set()
+        if not on_circle:
+            return
+        bad = [i for i in links.forward if i in on_circle or not tries]
+        for i in bad:
+            below = lines.nodes[links.up[i]].number
             links.up[i] = links.spare[i]
-            lines.repair(lines.nodes[i].number, "its parent stands below it and the links run in a circle: taken to follow the line before")
-        links.forward.clear()
+            follows = _follows(lines, links, i)
+            lines.repair(lines.nodes[i].number, f"its parent, line {below}, stands below it and leads back to it: {follows}")
+        taken = set(bad)
+        links.forward[:] = [i for i in links.forward if i not in taken]
 
 
-def _has_cycle(up: list[int]) -> bool:
+def _on_circles(up: list[int]) -> set[int]:
+    """The places that their own links lead back to."""
     seen = [0] * len(up)  # 0: not yet, else the number of the walk that came by
+    found: set[int] = set()
     for walk in range(1, len(up) + 1):
         i = walk - 1
         while i >= 0 and not seen[i]:
             seen[i] = walk
             i = up[i]
         if i >= 0 and seen[i] == walk:
-            return True
-    return False
+            while i not in found:
+                found.add(i)
+                i = up[i]
+    return found
 
 
 def parents_first(links: Links) -> list[int]:

@@ -18,6 +18,7 @@ from .claude_compact import cleared_ids, compaction_of, kept_places
 from .claude_entries import Reader
 from .claude_lines import CHAIN_TYPES, MICRO_BOUNDARY, Lines, Node, read_lines
 from .common import transcript
+from .fields import is_list
 from .source import Source
 
 NAME = "claude-code"
@@ -26,7 +27,7 @@ NAME = "claude-code"
 def recognises(source: Source) -> bool:
     """Whether lines have a uuid and name their parent by its uuid, or, before the first such line, are snapshots or
     summaries of a Claude Code session."""
-    if source.shape != "lines":
+    if source.shape != "lines" or is_list(source):
         return False
     return any(
         (str(first.get("type")) in CHAIN_TYPES and "uuid" in first and "parentUuid" in first)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ..core.entries import NO_RAW, Entry, Record
+from ..core.entries import NO_RAW, Entry
 from ..core.messages import JSON, Compaction, Message, Text, ToolResult
 from .common import Ids
 from .responses_items import decode
@@ -42,13 +42,12 @@ def replacement_stand_ins(history: Sequence[JSON], summary: str, ids: Ids, line:
     return found
 
 
-def older_stand_ins(records: Iterable[Record], summary: str, ids: Ids, line: int) -> list[Entry]:
-    """Instructions from before the first word of a person, the persons' own messages, the summary."""
-    entries = [record for record in records if isinstance(record, Entry)]
+def older_stand_ins(entries: Iterable[Entry], summary: str, ids: Ids, line: int) -> list[Entry]:
+    """Of the entries in view: instructions from before the first word of a person, the persons' own messages; then the summary."""
     opening: list[Entry] = []
     said: list[Entry] = []
     for entry in entries:
-        if entry.meta and not said and entry.kind in ("system", "user"):
+        if entry.meta and not entry.summary and not said and entry.kind in ("system", "user"):
             opening.append(entry)
         elif entry.kind == "user" and not entry.meta and not any(isinstance(block, ToolResult) for block in entry.blocks):
             said.append(entry)

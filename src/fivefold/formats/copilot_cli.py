@@ -18,7 +18,7 @@ from ..core.log import Log
 from ..core.messages import Block, Object, Text, Thinking, ToolResult, ToolUse
 from ..core.transcript import Conversation, OtherRecord, Transcript
 from .common import Ids, transcript
-from .fields import as_text, count_at, list_at, object_at, text_at, time_at, without
+from .fields import as_text, count_at, is_list, list_at, object_at, text_at, time_at, without
 from .source import Line, Source
 
 NAME = "copilot-cli"
@@ -65,7 +65,7 @@ class _Lane:
 
 def recognises(source: Source) -> bool:
     """A session start by Copilot, or events of its names with its five keys."""
-    return source.shape == "lines" and any(_is_event(item) for item in source.first_objects)
+    return source.shape == "lines" and not is_list(source) and any(_is_event(item) for item in source.first_objects)
 
 
 def _is_event(item: Object) -> bool:

@@ -64,6 +64,12 @@ def raw_of(value: JSON) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
+def is_list(source: Source) -> bool:
+    """Whether the file is a JSON list, whatever its lines: then it is no JSON-lines session, though its items may look so."""
+    with source.open() as file:
+        return file.read(4096).lstrip()[:1] == b"["
+
+
 def is_single_document(source: Source) -> bool:
     """Whether the file is one JSON value: laid out over lines, or all on one (which reads as JSON lines, too)."""
     if source.shape != "lines":

@@ -143,7 +143,9 @@ def _stand_ins(item: Shown, ids: Ids) -> Iterator[Entry]:
 
 def _fold(item: Shown, stand_ins: tuple[Entry, ...], first: str, last: str, ids: Ids) -> Fold:
     why = "the client shows the model another list of messages"
-    if any(entry.summary for entry in stand_ins):
+    if item.rewound:
+        why = "the client went back to before a message"
+    elif any(entry.summary for entry in stand_ins):
         boundary = Entry(id=ids(f"boundary{item.line}"), kind="boundary", boundary=Boundary(covered=last), line=item.line)
         stand_ins = (boundary, *stand_ins)
         why = "the client compressed the conversation"

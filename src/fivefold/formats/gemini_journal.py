@@ -1,8 +1,8 @@
 """The journal that Gemini CLI writes a session as: what is in the log, and what of it the model is shown.
 
-A message id that comes again replaces its message where it first stood. ``$rewindTo`` takes that message and all
-behind it away: a branch. ``$set`` with ``messages`` gives the list that the model is shown from then on: a change
-of what is shown, where it differs from the list before.
+A message id that comes again replaces its message where it stands. ``$set`` with ``messages`` gives the list that the
+model is shown from then on: a change of what is shown, where it differs from the list before. ``$rewindTo`` takes a
+message and all behind it away: a branch, or, where such a change stands behind it, one more change.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Shown:
     line: int
     hidden: tuple[str, ...]
     instead: tuple[Message, ...]
+    rewound: bool = False
+    """Whether it takes back the end of what was shown; ``instead`` is then what stays of it."""
 
 
 Item: TypeAlias = Message | Shown
@@ -59,17 +61,28 @@ class Journal:
             self.view.append(message.id)
 
     def rewind(self, id: str, line: int) -> None:
-        """Take a message and all behind it out of the main line."""
-        if id not in self.view:
-            self.source.bad(line, f"rewinds to message {id[:60]!r}, which is not there")
+        """Take a message and all behind it out of what is shown. One that is never shown (a note) takes what is shown
+        behind it. Items are cut off into a branch, unless that would undo a change to what is shown before the message."""
+        known = self.messages.get(id)
+        if known is None or (id not in self.view and known.type in SPOKEN):
+            where = "not in the session" if known is None else "not shown any more"
+            self.source.bad(line, f"rewinds to message {id[:60]!r}, which is {where}: nothing is taken back")
             return
-        first = self.owner[id]
-        at = self.items.index(first)
-        if isinstance(first, Message):
+        owner = self.owner[id]
+        at = self.items.index(owner)
+        start = self.view.index(id) if id in self.view else self._next_shown(at)
+        if isinstance(owner, Message) and _view_of(self.items[:at]) == self.view[:start]:
             self._cut(at)
-            return
-        self._cut(at + 1)
-        self._change(self.view.index(id), len(self.view), (), line)
+        elif start < len(self.view):
+            self._cut(1 + max(place for place, item in enumerate(self.items) if isinstance(item, Shown)))
+            begin, _ = self._widened(start, 0)
+            kept = tuple(self.messages[id] for id in self.view[begin:start])
+            self._change(begin, len(self.view), kept, line, rewound=True)
+
+    def _next_shown(self, at: int) -> int:
+        """The place in the view of the first message that stands behind an item; the view's length where there is none."""
+        behind = {item.id for item in self.items[at:] if isinstance(item, Message)}
+        return next((place for place, id in enumerate(self.view) if id in behind and self.owner[id] is self.messages[id]), len(self.view))
 
     def show(self, shown: list[Message], line: int) -> None:
         """What the model is shown from here on is exactly ``shown``."""
@@ -96,12 +109,12 @@ class Journal:
             end -= 1
         return start, end
 
-    def _change(self, start: int, stop: int, instead: tuple[Message, ...], line: int) -> None:
-        change = Shown(line, tuple(self.view[start:stop]), instead)
+    def _change(self, start: int, stop: int, instead: tuple[Message, ...], line: int, *, rewound: bool = False) -> None:
+        change = Shown(line, tuple(self.view[start:stop]), instead, rewound)
         self.view[start:stop] = [m.id for m in instead]
         self.items.append(change)
         for message in instead:
-            self.messages.setdefault(message.id, message)
+            self.messages[message.id] = message  # an update is one of what is shown
             self.owner[message.id] = change
 
     def _cut(self, at: int) -> None:
@@ -119,23 +132,25 @@ class Journal:
             while self.view and self.view[-1] in gone:
                 self.view.pop()
             return
-        self.messages, self.owner, self.view = {}, {}, []
+        self.messages, self.owner = {}, {}
         for item in self.items:
-            self._again(item)
+            for message in (item,) if isinstance(item, Message) else item.instead:
+                self.messages[message.id], self.owner[message.id] = message, item
+        self.view = _view_of(self.items)
 
-    def _again(self, item: Item) -> None:
+
+def _view_of(items: Iterable[Item]) -> list[str]:
+    """Ids of the messages shown after these items, in order."""
+    view: list[str] = []
+    for item in items:
         if isinstance(item, Message):
-            self.messages[item.id] = self.owner[item.id] = item
             if item.type in SPOKEN:
-                self.view.append(item.id)
-            return
-        places = [self.view.index(id) for id in item.hidden if id in self.view]
-        start = min(places, default=len(self.view))
+                view.append(item.id)
+            continue
         hidden = set(item.hidden)
-        self.view[start:] = [*(m.id for m in item.instead), *(id for id in self.view[start:] if id not in hidden)]
-        for message in item.instead:
-            self.messages.setdefault(message.id, message)
-            self.owner[message.id] = item
+        start = next((place for place, id in enumerate(view) if id in hidden), len(view))
+        view[start:] = [*(m.id for m in item.instead), *(id for id in view[start:] if id not in hidden)]
+    return view
 
 
 def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:

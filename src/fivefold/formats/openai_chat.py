@@ -20,7 +20,8 @@ from ..core.messages import JSON, Object
 from ..core.transcript import Conversation, Transcript
 from .common import Ids, parse_time, transcript
 from .fields import list_at, object_at, text_at, without
-from .openai_chat_messages import decode, is_message
+from .foreign_messages import is_foreign_part, is_thread_message
+from .openai_chat_messages import PairCalls, decode, is_message
 from .openai_parts import entry_of, tops
 from .parts import dig, litellm_usage
 from .source import Source
@@ -33,7 +34,9 @@ _RESULTS = ("results", "conversations", "trajectories")
 """Keys under which the conversations of a results file stand, where it is an object."""
 _FOREIGN_KEYS = frozenset({"trajectory_format", "trajectory", "history", "schema_version", "eval", "sessionId", "steps", "mapping"})
 """Keys of other formats that hold messages, too."""
-_FOREIGN_PARTS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "input_text", "output_text", "input_image"})
+_FOREIGN_PARTS = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "input_text", "output_text", "input_image", "tool-call", "tool-result"}
+)
 _OWN_PARTS = frozenset({"image_url", "input_audio", "file"})
 _OWN_ROLES = frozenset({"system", "developer", "tool", "function"})
 _OWN_KEYS = frozenset({"tool_calls", "function_call", "refusal", "reasoning_content"})
@@ -57,8 +60,9 @@ def _are_messages(messages: Sequence[JSON]) -> bool:
     some = [message for message in messages if isinstance(message, dict)]
     if not some or not all(is_message(message) and message.get("type") != "message" for message in some):
         return False
-    types = [part.get("type") for message in some for part in list_at(message, "content") if isinstance(part, dict)]
-    if any(isinstance(kind, str) and kind in _FOREIGN_PARTS for kind in types):
+    parts = [part for message in some for part in list_at(message, "content") if isinstance(part, dict)]
+    types = [part.get("type") for part in parts]
+    if any(is_foreign_part(part) or part.get("type") in _FOREIGN_PARTS for part in parts) or any(map(is_thread_message, some)):
         return False
     return any(isinstance(kind, str) and kind in _OWN_PARTS for kind in types) or any(
         text_at(message, "role") in _OWN_ROLES or not _OWN_KEYS.isdisjoint(message) for message in some
@@ -151,12 +155,13 @@ def _conversation(source: Source, log: _Log, ids: Ids) -> Conversation:
 def _entries(source: Source, messages: Sequence[tuple[int, JSON]], ids: Ids) -> list[Entry]:
     """An entry for each message; what is none is listed as bad."""
     entries: list[Entry] = []
+    paired = PairCalls()
     for number, message in messages:
         if not isinstance(message, dict):
             source.bad(number, f"a {type(message).__name__} where a message was expected")
             continue
         try:
-            decoded = decode(message)
+            decoded = paired(decode(message))
         except ValueError as error:
             source.bad(number, str(error))
             continue

@@ -4,11 +4,17 @@
 the block it belongs to. A ``tool`` message is a user message that holds one ``ToolResult``. Calls that are not well formed,
 and content that is neither text nor a list, stay in ``extra`` as they came. A message that holds several results, as other
 formats write them, goes out as several ``tool`` messages and one with the rest.
+
+Some servers (Ollama) give calls no id and answers no ``tool_call_id``. A call has a made-up one then, and ``extra`` says
+what stood there: ``"id": []`` nothing, ``"id": [x]`` x. ``PairCalls`` makes the ids unique in a conversation and gives
+them to the answers, whose ``extra`` says the same under ``tool_call_id``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import msgspec
 
 from ..core.messages import (
     JSON,
@@ -99,7 +105,7 @@ def _take_calls(extra: Object) -> list[Block]:
     blocks: list[Block] = []
     calls = extra.get("tool_calls")
     if isinstance(calls, list) and calls:
-        decoded = [_decode_call(call) for call in calls]
+        decoded = [_decode_call(call, f"call-{place}") for place, call in enumerate(calls, 1)]
         found = [call for call in decoded if call is not None]
         if len(found) == len(calls):
             blocks += found
@@ -114,16 +120,21 @@ def _take_calls(extra: Object) -> list[Block]:
     return blocks
 
 
-def _decode_call(call: JSON) -> ToolUse | None:
-    """A call of the current API; None where it is not well formed. ``extra["type"]``: None where the call had none."""
+def _decode_call(call: JSON, made: str) -> ToolUse | None:
+    """A call of the current API; None where it is not well formed. ``extra["type"]``: None where the call had none.
+    ``made``: its id where it has none of its own."""
     if not isinstance(call, dict):
         return None
-    id, function, custom = call.get("id"), call.get("function"), call.get("custom")
+    function, custom = call.get("function"), call.get("custom")
     extra = without(call, "id", "function", "custom")
-    if isinstance(id, str) and isinstance(custom, dict) and custom.keys() == {"name", "input"} and function is None:
+    id = call.get("id")
+    if not isinstance(id, str) or not id:
+        extra["id"] = [call["id"]] if "id" in call else []
+        id = made
+    if isinstance(custom, dict) and custom.keys() == {"name", "input"} and function is None:
         ready = call.get("type") == "custom" and isinstance(custom["name"], str) and "function" not in call
         return ToolUse(id, text_at(custom, "name"), custom["input"], extra) if ready else None
-    if not isinstance(id, str) or not isinstance(function, dict) or "arguments" not in function or "custom" in call:
+    if not isinstance(function, dict) or "arguments" not in function or "custom" in call:
         return None
     name = function.get("name")
     if not isinstance(name, str) or ("type" in call and call["type"] in (None, "custom", "function_call")):
@@ -137,6 +148,38 @@ def _decode_call(call: JSON) -> ToolUse | None:
     return ToolUse(id, name, input, {**extra, "function": rest} if rest else extra)
 
 
+class PairCalls:
+    """Gives ids to the calls of one conversation that came without, and to what answers them: by the tool's name where
+    the answer says it, else in order."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._open: list[ToolUse] = []
+
+    def __call__(self, message: Message) -> Message:
+        """The next message of the conversation, with ids."""
+        blocks = tuple([self._block(block) for block in message.blocks])
+        return message if blocks == message.blocks else msgspec.structs.replace(message, blocks=blocks)
+
+    def _block(self, block: Block) -> Block:
+        match block:
+            case ToolUse(extra={"id": list()}):
+                self._made += 1
+                named = msgspec.structs.replace(block, id=f"call-{self._made}")
+                self._open.append(named)
+                return named
+            case ToolResult(tool_use_id="") if self._open and block.extra.get("role") != "function":
+                return self._answer(block)
+            case _:
+                return block
+
+    def _answer(self, block: ToolResult) -> ToolResult:
+        name = block.extra.get("tool_name", block.extra.get("name"))
+        call = next((call for call in self._open if call.name == name), self._open[0])
+        self._open.remove(call)
+        return msgspec.structs.replace(block, tool_use_id=call.id, extra={"tool_call_id": [], **block.extra})
+
+
 def _decode_result(data: Object, role: str) -> Message:
     """A tool's answer. The keys beside its content belong to the result."""
     key = "tool_call_id" if role == "tool" else "name"
@@ -146,6 +189,8 @@ def _decode_result(data: Object, role: str) -> Message:
         del rest[key]
     else:
         id = ""
+        if isinstance(rest.get(key), list):
+            rest[key] = [rest[key]]
     if role == "function":
         rest["role"] = role
     shown: str | tuple[Block, ...] | None = None
@@ -212,6 +257,9 @@ def _encode_result(block: ToolResult) -> Object:
     if block.tool_use_id:
         out[key] = block.tool_use_id
     out |= block.extra
+    if isinstance(was := block.extra.get(key), list):
+        del out[key]
+        out |= {key: was[0]} if was else {}
     if block.content is not None:
         out["content"] = block.content if isinstance(block.content, str) else [encode_part(part) for part in block.content]
     return out
@@ -254,7 +302,12 @@ def _encode_function_call(block: ToolUse) -> Object:
 def _encode_call(block: ToolUse) -> Object:
     extra = dict(block.extra)
     kind = extra.pop("type", "function")
-    out: Object = {"id": block.id, **({} if kind is None else {"type": kind})}
+    was = extra.pop("id", None)
+    out: Object = {"id": block.id}
+    if isinstance(was, list):
+        out = {"id": was[0]} if was else {}
+    if kind is not None:
+        out["type"] = kind
     if kind == "custom":
         return {**out, "custom": {"name": block.name, "input": block.input}, **extra}
     rest = extra.pop("function", None)

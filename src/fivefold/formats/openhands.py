@@ -23,6 +23,8 @@ from .parts import items_at, object_at, objects_at, other_record, rest_of, text_
 from .source import Source
 
 NAME = "openhands"
+_SOURCES = frozenset({"agent", "user", "environment", "hook"})
+"""Who events are from; other logs have a source, a kind and a time, too."""
 _LISTS = ("history", "events", "items")
 
 
@@ -35,7 +37,7 @@ def recognises(source: Source) -> bool:
 
 
 def _is_event(event: JSON) -> bool:
-    if not isinstance(event, dict) or not isinstance(event.get("source"), str):
+    if not isinstance(event, dict) or text_at(event, "source") not in _SOURCES:
         return False
     return ("kind" in event and "timestamp" in event) or ("id" in event and ("action" in event or "observation" in event))
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..core.entries import Boundary, Entry, Fold, Head, HideSpan, Record, Unfold
+from ..core.entries import NO_RAW, Boundary, Entry, Fold, Head, HideSpan, Record, Unfold
 from ..core.log import Log
 from ..core.messages import Object, Text
 from ..core.transcript import Conversation, OtherRecord, Transcript
 from .common import Ids, transcript
-from .fields import count_at, object_at, text_at, time_at, without
+from .fields import count_at, is_list, object_at, text_at, time_at, without
 from .pi_messages import SAID, entry_of, usage_of
 from .source import Source
 
@@ -41,7 +41,9 @@ class _Node:
 
 def recognises(source: Source) -> bool:
     """A header with a working directory, or a message record of pi's shape (its own name for a tool's answer)."""
-    return source.shape == "lines" and any(_is_header(item) or _is_message(item) for item in source.first_objects)
+    if source.shape != "lines" or is_list(source):
+        return False
+    return any(_is_header(item) or _is_message(item) for item in source.first_objects)
 
 
 def _is_header(item: Object) -> bool:
@@ -132,6 +134,7 @@ class _Reader:
         self.ids = ids
         self.nodes = nodes
         self.entries: list[str] = []
+        self.first: Entry | None = None
         self.before: dict[str, int] = {}  # id of a record -> how many entries stand before it
         self.fold: Fold | None = None
         self.cut = 0
@@ -149,6 +152,7 @@ class _Reader:
                     self.source.bad(node.line, "a message without a role that is known")
                     continue
                 self.entries.append(entry.id)
+                self.first = self.first or entry
                 yield entry
 
     def _compaction(self, node: _Node) -> Iterator[Record]:
@@ -160,7 +164,7 @@ class _Reader:
         kept = (self.entries[cut], self.entries[-1]) if cut < len(self.entries) else ()
         boundary = Boundary(tokens_before=before, covered=covered, kept=kept)
         id = self.ids(node.id)
-        stand_ins = (
+        stand_ins: tuple[Entry, ...] = (
             Entry(id=self.ids(f"{node.id}/boundary"), kind="boundary", time=time, boundary=boundary, line=node.line),
             Entry(
                 id=self.ids(f"{node.id}/summary"),
@@ -175,7 +179,11 @@ class _Reader:
         if self.fold is not None and cut < self.cut:
             yield Unfold(fold=self.fold.id, time=time)  # what it hid is kept by this one
             self.fold = None
-        if covered is None:
+        if covered is None and self.first is not None:
+            # All is kept: the summary stands before the first entry, which for that is shown by a copy.
+            stand_ins = (*stand_ins, msgspec.structs.replace(self.first, id=self.ids(self.first.id), raw=NO_RAW))
+        last = covered or next(iter(self.entries), None)
+        if last is None:
             self.entries.extend(entry.id for entry in stand_ins)
             yield from stand_ins
             return
@@ -184,7 +192,7 @@ class _Reader:
         self.fold = Fold(
             id=id,
             level="imported",
-            changes=(HideSpan(last=covered, stand_ins=stand_ins),),
+            changes=(HideSpan(last=last, stand_ins=stand_ins),),
             why=why,
             time=time,
             tokens_before=before,

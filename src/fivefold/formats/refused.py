@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..core.messages import JSON, Object
-from .fields import is_single_document
+from .fields import is_list, is_single_document, list_at, object_at
+from .foreign_messages import is_converse_message, is_sdk_message, is_thread_message
 from .source import Source
 
 _SQLITE = b"SQLite format 3\x00"
@@ -61,6 +62,36 @@ def _is_settings(source: Source) -> bool:
     return len(items) == 1 and "messages" not in items[0] and bool(_SETTINGS & items[0].keys()) and is_single_document(source)
 
 
+def _is_list_of_lines(source: Source) -> bool:
+    """Whether the file is a list of what would be the lines of a session file."""
+    return is_list(source) and any(
+        {"uuid", "parentUuid"} <= item.keys()
+        or {"parentId", "timestamp"} <= item.keys()
+        or ({"type", "timestamp"} <= item.keys() and bool(object_at(item, "payload")))
+        for item in _objects(source)
+    )
+
+
+def _messages(source: Source) -> Iterator[Object]:
+    """The objects at the start, and those in a list that they hold."""
+    for item in _objects(source):
+        yield item
+        for key in ("messages", "data"):
+            yield from (message for message in list_at(item, key)[:20] if isinstance(message, dict))
+
+
+def _is_converse(source: Source) -> bool:
+    return any(map(is_converse_message, _messages(source)))
+
+
+def _is_thread(source: Source) -> bool:
+    return any(map(is_thread_message, _messages(source)))
+
+
+def _is_sdk(source: Source) -> bool:
+    return any(map(is_sdk_message, _messages(source)))
+
+
 def _is_console(source: Source) -> bool:
     return source.shape == "text" and len(_CONSOLE.findall(_start(source))) >= 3
 
@@ -87,6 +118,28 @@ REFUSED: tuple[Refused, ...] = (
     ),
     Refused("editor chat", _is_editor_chat, "an editor's chat session with its own view of the messages: it is not read"),
     Refused("settings", _is_settings, f"settings of an agent, not a session: {_SESSION_FILES}"),
+    Refused(
+        "list of session lines",
+        _is_list_of_lines,
+        "a list of what are lines in a session file: write one a line with `jq -c '.[]' FILE > FILE.jsonl`",
+    ),
+    Refused(
+        "Bedrock Converse",
+        _is_converse,
+        "messages of Amazon Bedrock's Converse API, which are not read: save them as Anthropic or OpenAI Chat messages, "
+        "whose content parts name their type",
+    ),
+    Refused(
+        "OpenAI Assistants",
+        _is_thread,
+        "messages of an OpenAI Assistants thread, which leave the tool calls out and are not read: record the same agent's "
+        "Responses or Chat requests",
+    ),
+    Refused(
+        "Vercel AI SDK",
+        _is_sdk,
+        "messages of Vercel's AI SDK, which are not read: record the request that the SDK sends to the provider (its request.body)",
+    ),
     Refused(
         "terminal log",
         _is_console,

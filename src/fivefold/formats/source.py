@@ -192,7 +192,10 @@ class Source:
         try:
             return loads(data)
         except ValueError as error:
-            raise InputError(str(error), path=self.path, line=_line_of(data, error)) from None
+            why = str(error)
+            if "Extra data" in why:
+                why = "several JSON values one after another, laid out over lines; `jq -c . FILE` puts each on a line of its own"
+            raise InputError(why, path=self.path, line=_line_of(data, error)) from None
 
     def whole(self) -> bytes:
         """All bytes. Raises InputError over ``MAX_DOCUMENT``."""
