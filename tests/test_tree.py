@@ -27,7 +27,9 @@ MADE = {"build", "dist", "__pycache__", "node_modules"}
 
 # Spelled so that no pattern matches its own text.
 NOWHERE = {
-    "a package registry": r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|yarnpkg\.com|deb(?:ian)?\.debian\.org|crates\.io|repo1?\.maven",
+    "a package registry": (
+        r"p[y]pi\.org|python[h]osted\.org|n[p]mjs\.(?:org|com)|yarn[p]kg\.com|deb(?:ian)?\.d[e]bian\.org|crates\.[i]o|repo1?\.m[a]ven"
+    ),
     "a registry option": r"--(?:extra-)?index[-]url|--trusted[-]host|\bPIP_INDEX[_]URL",
     "a private key or token": r"-----BEGIN [A-Z ]*PRIVATE [K]EY|\bsk-ant-(?:api|admin)\d\d-[\w-]{20}|\bghp_[A-Za-z0-9]{36}",
 }
