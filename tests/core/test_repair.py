@@ -24,6 +24,7 @@ from fivefold.core.messages import (
     Thinking,
     ToolResult,
     ToolUse,
+    decode_block,
     encode_message,
 )
 from fivefold.core.pairing import Place, legal_cuts, pair
@@ -337,3 +338,28 @@ def test_i1_whatever_comes_in_a_legal_request_goes_out(
     ]
     assert violations(again) == [], "a repaired request needs no repair"
     assert [m.blocks for m in outgoing(again).messages] == [m.blocks for m in request.messages]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"type": "tool_use", "id": "q"},
+        {"type": "text"},
+        {"type": "text", "text": None},
+        {"type": "thinking", "thinking": None},
+        {"type": "tool_result"},
+        {"type": "image"},
+        {"type": "server_tool_use", "id": "s", "name": "w"},
+        None,
+        5,
+        "loose",
+        {},
+    ],
+)
+def test_v1_a_block_without_the_fields_of_its_kind_is_sent_as_text(data: Any) -> None:
+    block = decode_block(data)
+    assert isinstance(block, Opaque)
+    entries = [user("u", "go"), assistant("a", "ok", block), user("u2", "more")]
+    assert rules(entries) == ["V1"]
+    assert isinstance(sent(entries)[1].blocks[1], Text)
+    assert rules([user("u", "go"), assistant("a", "ok", Opaque({"type": "next_year"}))]) == []

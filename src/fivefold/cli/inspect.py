@@ -19,8 +19,8 @@ from .terminal import show
 @click.command()
 @input_options
 @click.option("--model", metavar="NAME", help="The model to judge by, instead of the one that the file names.")
-@click.option("--window", type=int, metavar="TOKENS", help="Context window, instead of the model's.")
-@click.option("--max-output", type=int, metavar="TOKENS", help="Maximum output, instead of the model's.")
+@click.option("--window", type=click.IntRange(min=1), metavar="TOKENS", help="Context window, instead of the model's.")
+@click.option("--max-output", type=click.IntRange(min=1), metavar="TOKENS", help="Maximum output, instead of the model's.")
 @click.option("--models", "models_file", type=click.Path(path_type=Path), metavar="FILE", help="Model data of your own, TOML or JSON.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), metavar="OUT", help="Write a self-contained page.")
 def inspect(

@@ -15,7 +15,7 @@ from ..report.build import choose
 from ..store.search import Hit, read_back
 from ..store.search import recall as search
 from .options import input_options, load
-from .screen import printable_lines
+from .screen import printable, printable_lines
 
 SCHEMA = "fivefold.recall/1"
 
@@ -46,7 +46,7 @@ def recall(
         click.echo(_json({"schema": SCHEMA, "file": transcript.path, "query": query, "hits": [hit._asdict() for hit in hits]}))
         return
     for hit in hits:
-        click.echo(printable_lines(_line(hit)))
+        click.echo(_line(hit))
     if not hits:
         click.echo("nothing found", err=True)
 
@@ -56,7 +56,7 @@ def _line(hit: Hit) -> str:
     where = f"line {hit.line}" if hit.line else "stand-in"
     folded = f" · folded away by {hit.fold}" if hit.hidden else ""
     tool = f" · {hit.tool}" if hit.tool else ""
-    return f"{hit.id} · {where} · {hit.kind}{tool}{when}{folded}\n    {hit.text}"
+    return printable(f"{hit.id} · {where} · {hit.kind}{tool}{when}{folded}") + f"\n    {printable(hit.text)}"
 
 
 def _show_entry(entry: Entry, as_json: bool) -> None:

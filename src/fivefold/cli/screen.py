@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> str:
     """The same for text of several lines, line ends and tabs kept."""
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.splitlines())
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def cells(text: str) -> int:

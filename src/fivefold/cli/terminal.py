@@ -70,6 +70,7 @@ def _meter(report: Report, screen: Screen, width: int) -> None:
     screen.line(marks, "soft")
     screen.line(used)
     screen.line(f"{LEVEL_WORDS[state.level]}: {state.percent_left}% left until auto compact", COLOURS[state.level])
+    screen.line("fivefold's thresholds in this window (an agent may have others):", "soft")
     for name, at in (("w  warning", window.warning), ("a  auto compact", window.auto), ("b  blocking", window.blocking)):
         screen.line(f"{name:<15} at {tokens(at):>5}, {_distance(at - report.tokens.used)}", "soft")
     if report.note:

@@ -36,6 +36,12 @@ REFUSED_BY: dict[Family, frozenset[str]] = {
 """Which of the rules a provider enforces: pairing all of them, OpenAI's Responses wherever the result stands."""
 
 
+MODELLED = frozenset(
+    {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "image", "document"}
+)
+"""Types of blocks that are read into classes of their own."""
+
+
 class Finding(NamedTuple):
     """What a provider would refuse, where, and what is sent instead."""
 
@@ -84,6 +90,9 @@ def clean(entry: Entry, block: Block, family: Family, findings: Findings) -> Blo
         case Thinking(_, "") if family == "anthropic":
             findings.add("I2", entry, "thinking block without signature", "left out")
             return None
+        case Opaque(data) if family == "anthropic" and not (isinstance(data, dict) and _is_other_kind(data.get("type"))):
+            findings.add("V1", entry, "a block without the fields of its kind", "sent as text")
+            return Text(json_text(block))
         case ToolUse(input=input) if family == "anthropic" and not isinstance(input, dict):
             findings.add("V1", entry, f"input of call {block.id} is no object", "sent as the text of one")
             return clean(entry, msgspec.structs.replace(block, input={"input": input}), family, findings)
@@ -92,6 +101,11 @@ def clean(entry: Entry, block: Block, family: Family, findings: Findings) -> Blo
             return block if kept == parts else msgspec.structs.replace(block, content=kept)
         case _:
             return _whole_block(entry, block, findings)
+
+
+def _is_other_kind(kind: JSON) -> bool:
+    """Whether a block kept as it came is of a kind of its own, as against a broken one of a kind that is modelled."""
+    return isinstance(kind, str) and kind not in MODELLED
 
 
 def _whole_block(entry: Entry, block: Block, findings: Findings) -> Block | None:

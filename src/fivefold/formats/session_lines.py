@@ -353,7 +353,9 @@ def head_of(data: bytes, path: str) -> Head:
     except ValueError:
         line = None
     if not isinstance(line, SessionLine) or not line.schema.startswith(FAMILY):
-        raise InputError("not a fivefold session (its first line is no session line)", path=path, line=1)
+        raise InputError(
+            "not a fivefold session: its first line is no session line, or was torn before anything was said", path=path, line=1
+        )
     return line.head
 
 

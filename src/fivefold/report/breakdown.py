@@ -137,7 +137,15 @@ def _largest(entries: Sequence[Entry], items: Sequence[_Item], scale: float, cwd
         for i in sorted(sums, key=lambda i: (-sums[i], i))[:LARGEST]
     }
     return tuple(
-        Large(entries[i].id, entries[i].line, item.kind, item.tool, item.file, round(sums[i] * scale), preview(entries[i], cwd))
+        Large(
+            entries[i].id,
+            entries[i].line,
+            item.kind,
+            item.tool,
+            item.file if item.tokens * 2 > sums[i] else None,
+            round(sums[i] * scale),
+            preview(entries[i], cwd),
+        )
         for i, item in heaviest.items()
     )
 

@@ -100,7 +100,9 @@ class Session:
             try:
                 place_new(write_temporary(real, [first]), real)
             except FileExistsError:
-                raise StoreError(f"{path}: there is a file already; Session.open goes on with it") from None
+                raise StoreError(
+                    f"{path}: there is a file already; Session.open goes on with it, or, if nothing was said in it, remove it"
+                ) from None
             except OSError as error:
                 raise StoreError(f"{path}: cannot be made: {error.strerror}") from None
             return cls._opened(real, lock, fsync, on_problem, history=True)
