@@ -75,4 +75,4 @@ def samples() -> list[Sample]:
 
 def refused_samples() -> list[Path]:
     """All files that have to be refused."""
-    return [path for folder in REFUSED for path in sorted((MORE / folder).glob("*"))]
+    return sorted((DATA / "refused").glob("*")) + [path for folder in REFUSED for path in sorted((MORE / folder).glob("*"))]
