@@ -7,6 +7,7 @@ refuses by name; where the values come from (file, environment, flags, code) is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -20,7 +21,7 @@ COMPACTABLE = ("read", "shell", "grep", "glob", "web_search", "web_fetch", "edit
 _POSITIVE = frozenset(
     {
         "cap_tokens", "threshold_tokens", "keep_results", "max_failures", "full_size_tokens", "tail_rounds",
-        "first_tokens", "grow_tokens", "max_tokens",
+        "first_tokens", "grow_tokens", "max_tokens", "max_recoveries", "min_output_tokens", "trigger_tokens",
     }
 )  # fmt: skip
 
@@ -87,6 +88,15 @@ class MicroPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """All results of one round together hold at most this share (M10)."""
 
 
+class SnipPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 10, X3."""
+
+    superseded: bool = True
+    """Fold results that a later identical read supersedes, where a fold is due anyway."""
+    min_gain_tokens: int = 20_000
+    """Least that folding superseded results has to free, as for a clearing (M8)."""
+
+
 class AutoPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Section 3."""
 
@@ -101,6 +111,10 @@ class AutoPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Success leaves this share of the threshold free (A11)."""
     cold_percent: float = 50.0
     """Share of the threshold from which a fold is made on a dead cache (A12)."""
+    min_gain_percent: float = 10.0
+    """A full compaction that frees less of the view is no success: it would be made again at once (A7, A11)."""
+    cooldown_seconds: int | None = None
+    """After so long an open breaker is tried once more; None: it waits for something to change (A6)."""
 
 
 class MemoryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,6 +140,20 @@ class SummaryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Rounds dropped where the gap is unknown (L7)."""
     tail_rounds: int = 3
     """Floor of the verbatim tail (L14)."""
+    method: Literal["structural", "model", "native"] = "structural"
+    """Who writes summaries (A4): code alone (L6), a model (L1), the provider's own compaction (L10)."""
+    model: str | None = None
+    """Another, cheaper model for them; None: the conversation's own (L11)."""
+    fork: bool = True
+    """Ask with the conversation's own prefix first, so that the provider's cache is read (L1)."""
+    keep_tokens: int = 10_000
+    """Verbatim tail behind a model's summary, at least; shrinks with small windows (W7)."""
+    keep_entries: int = 5
+    """Entries with text in that tail, at least."""
+    keep_max_tokens: int = 40_000
+    """Where the tail stops growing."""
+    people_tokens: int = 20_000
+    """People's words beside the cap (L12)."""
 
 
 class RestorePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,17 +164,88 @@ class RestorePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     files_tokens: int = 50_000
     skill_tokens: int = 5_000
     skills_tokens: int = 25_000
+    hook_tokens: int = 5_000
+    """Text that hooks put back, all together (C5)."""
+
+
+class EditsPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 5."""
+
+    tools: Literal["off", "results", "uses"] = "off"
+    """Server-side clearing of tool results, or of results and inputs with edit tools left out (E5)."""
+    thinking: bool = True
+    """Server-side clearing of thinking (E4, E5)."""
+    trigger_tokens: int = 180_000
+    target_tokens: int = 40_000
+    """What is to be left; ``clear_at_least`` is the trigger less this (E3)."""
+    keep_results: int = 3
+    idle_minutes: int = 60
+    """After so long one thinking turn is kept instead of all (E4)."""
+    compaction: bool = False
+    """Ask for the provider's threshold compaction (E7)."""
+
+
+class ReactivePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 6."""
+
+    enabled: bool = True
+    media: bool = True
+    """Recover from refused images and documents (R4, R10)."""
+    max_recoveries: int = 3
+    """In a row without a response between them (R9)."""
+    min_output_tokens: int = 1_024
+    """The output limit is not lowered under this (R2)."""
+
+
+class CollapsePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 10, X4. Shares of the effective window."""
+
+    enabled: bool = False
+    stage_percent: float = 50.0
+    """From here on finished stretches are summarised beforehand."""
+    commit_percent: float = 90.0
+    block_percent: float = 95.0
+    stretch_tokens: int = 10_000
+    """Least size of a stretch that is worth a summary of its own; shrinks with small windows."""
+
+
+class ThinkingPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 11, I7: what may be done about thinking that is bound to its prefix."""
+
+    drop_setting: bool = False
+    """Let the provider drop what no longer fits, where it offers that."""
+
+
+class PinPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 10, X7."""
+
+    budget_percent: float = 10.0
+    """All pins together hold at most this share of the auto threshold."""
+
+
+class HooksPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Section 14, P2."""
+
+    seconds: int = 30
+    """A hook that has not answered by then counts as failed."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of it. Immutable; a change makes a new one: ``Policy.of({"window": {"cap_tokens": 64000}})``."""
 
     window: WindowPolicy = WindowPolicy()
+    snip: SnipPolicy = SnipPolicy()
     micro: MicroPolicy = MicroPolicy()
+    edits: EditsPolicy = EditsPolicy()
+    collapse: CollapsePolicy = CollapsePolicy()
     auto: AutoPolicy = AutoPolicy()
+    reactive: ReactivePolicy = ReactivePolicy()
     memory: MemoryPolicy = MemoryPolicy()
     summary: SummaryPolicy = SummaryPolicy()
     restore: RestorePolicy = RestorePolicy()
+    thinking: ThinkingPolicy = ThinkingPolicy()
+    pins: PinPolicy = PinPolicy()
+    hooks: HooksPolicy = HooksPolicy()
 
     @classmethod
     def of(cls, values: Mapping[str, JSON]) -> Policy:
