@@ -8,6 +8,16 @@ FivefoldError
 │   ├── DuplicateIdError
 │   └── FoldError                 a fold whose targets are not there, or an undo of nothing
 ├── PolicyError               a setting that is unknown or out of range, named
+├── CompactionError           a compaction that could not be done; the conversation is what it was
+│   ├── CannotFitError            nothing more can be folded: the largest parts are named (A8)
+│   ├── PlanError                 a plan made for a history that has since moved on (X6)
+│   ├── PinError                  a pin over the budget of all pins, or of what is not there (X7)
+│   ├── SummaryError              no usable summary came (L3, L7, L8)
+│   ├── VetoedError               a hook refused it (P2)
+│   └── IllegalEventError         an event that the engine's state does not take
+├── RejectedError             the provider refused the request and it could not be recovered (R5)
+│   ├── PromptTooLongError        with the numbers where told
+│   └── MediaRejectedError        an image or a document
 ├── UnknownModelError         no window is known for a model (V3)
 └── StoreError                the session file
     ├── LockedError               another process writes it (K3)
@@ -54,6 +64,55 @@ class FoldError(LogError):
 
 class PolicyError(FivefoldError):
     """A policy field that is unknown or out of range; the message names it (P1)."""
+
+
+class CompactionError(FivefoldError):
+    """A compaction that could not be done; log and view are what they were."""
+
+
+class CannotFitError(CompactionError):
+    """Nothing more can be folded and it still does not fit. ``largest`` names the largest parts, in tokens (A8)."""
+
+    def __init__(self, message: str, *, largest: tuple[tuple[str, int], ...] = ()) -> None:
+        super().__init__(message)
+        self.largest = largest
+
+
+class PlanError(CompactionError):
+    """A plan made for a history that has since moved on (X6)."""
+
+
+class PinError(CompactionError):
+    """A pin over the budget of all pins, or of an entry that is not there (X7)."""
+
+
+class SummaryError(CompactionError):
+    """No usable summary came: empty, refused, an error's text, or none within the retries (L3, L7, L8)."""
+
+
+class VetoedError(CompactionError):
+    """A pre-compact hook refused the compaction (P2)."""
+
+
+class IllegalEventError(CompactionError):
+    """An event that the engine does not take in its phase; the state is unchanged."""
+
+
+class RejectedError(FivefoldError):
+    """The provider refused the request and recovery failed or was off (R5, A3). Numbers are tokens, None where not told."""
+
+    def __init__(self, message: str, *, actual: int | None = None, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.actual = actual
+        self.limit = limit
+
+
+class PromptTooLongError(RejectedError):
+    """The input is over the window."""
+
+
+class MediaRejectedError(RejectedError):
+    """An image or a document is larger than the provider takes, or there are too many."""
 
 
 class UnknownModelError(FivefoldError):

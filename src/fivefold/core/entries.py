@@ -44,6 +44,18 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         """Tokens that the next request starts from: all input and the output (T2)."""
         return self.input + self.cache_write + self.cache_read + self.output
 
+    def __add__(self, other: Usage) -> Usage:
+        """Both together: a cost, no longer the size of anything."""
+        return Usage(
+            self.input + other.input,
+            self.cache_write + other.cache_write,
+            self.cache_read + other.cache_read,
+            self.output + other.output,
+            self.thinking + other.thinking,
+            self.cache_write_1h + other.cache_write_1h,
+            self.iterations + other.iterations,
+        )
+
 
 class Iteration(msgspec.Struct, frozen=True, omit_defaults=True):
     """One window of usage inside a response (T8). ``kind``: message, compaction, …"""

@@ -81,7 +81,7 @@ class MicroPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     min_gain_tokens: int = 20_000
     """Least gain of one clearing (M8)."""
     pays: bool = False
-    """Path "pays" (M9)."""
+    """Clear where the money model says that it pays (M9)."""
     result_percent: float = 25.0
     """A single result over this share of the effective window is shown head and tail (M10)."""
     round_percent: float = 50.0
@@ -154,6 +154,8 @@ class SummaryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where the tail stops growing."""
     people_tokens: int = 20_000
     """People's words beside the cap (L12)."""
+    instructions: tuple[str, ...] = ()
+    """The project's own, behind the user's and before the hooks' (L5)."""
 
 
 class RestorePolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

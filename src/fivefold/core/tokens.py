@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
-from .entries import SHOWN_AS, Entry
-from .estimate import Measure
+from .entries import SHOWN_AS, Entry, Head, Record
+from .estimate import Measure, encode_json, estimate_json, measure_blocks
+from .generation import Generation
+from .log import Log
+from .media import CAP_OLD
 from .pairing import Reading
 from .view import View
 
@@ -95,7 +98,8 @@ class _Anchor(NamedTuple):
 
 
 class Ledger:
-    """Sizes of a view. ``overhead`` is the estimate of system prompt and tools, for as long as no response has told."""
+    """Sizes of a view. ``overhead`` is the estimate of system prompt and tools, for as long as no response has told; ``fixed`` is
+    what they are known to have, whatever responses told."""
 
     __slots__ = (
         "_anchor",
@@ -106,13 +110,15 @@ class Ledger:
         "bytes",
         "calibration",
         "estimated",
+        "fixed",
         "overhead",
         "uncertain",
         "view",
     )
 
-    def __init__(self, view: View, measure: Measurer, *, overhead: Measure = NOTHING) -> None:
+    def __init__(self, view: View, measure: Measurer, *, overhead: Measure = NOTHING, fixed: int | None = None) -> None:
         self.overhead = overhead
+        self.fixed = fixed
         self.calibration = Calibration()
         self._load(view, measure, {})
 
@@ -121,11 +127,18 @@ class Ledger:
         """The measure of each entry shown, in the view's order."""
         return self._measures[: len(self.view)]
 
+    @property
+    def accepted(self) -> int:
+        """Tokens of the last input that a provider has taken, where it is known."""
+        return 0 if self._anchor is None else self._anchor.size
+
     def size(self) -> Size:
         """The size of the view now."""
         padded = _up((self.overhead.tokens + self.estimated) * PADDING)
         uncertain = self.uncertain > 0 or self._odd
         total_bytes = self.bytes + self.overhead.bytes
+        if self.fixed is not None:
+            return Size(self.fixed + self.calibration.apply(self.estimated), "estimate", padded, total_bytes, uncertain)
         if self._anchor is not None:
             source: SizeSource = "usage+estimate" if self._anchor.since else "usage"
             return Size(self._anchor.size + self.calibration.apply(self._anchor.since), source, padded, total_bytes, uncertain)
@@ -136,7 +149,7 @@ class Ledger:
     def advance(self, view: View, measure: Measurer) -> Ledger:
         """The ledger of a later view of the same conversation."""
         new = object.__new__(Ledger)
-        new.overhead = self.overhead
+        new.overhead, new.fixed = self.overhead, self.fixed
         if not view.grown_from(self.view):
             new.calibration = self.calibration.folded()
             known = {id(shown.entry): m for shown, m in zip(self.view.shown(), self._measures, strict=False)}
@@ -194,6 +207,28 @@ class Ledger:
         self._anchor = _Anchor(response, size, response.since)
         if counted > 0:
             self.calibration = self.calibration.learn(Sample(counted, response.before))
+
+
+def overhead_of(head: Head, generation: Generation = "unknown", image_cap: int = CAP_OLD) -> Measure:
+    """The estimate of a conversation's system prompt and tools, for as long as no response has told (T3)."""
+    system = measure_blocks(head.system, generation, image_cap)
+    tools = sum(estimate_json(tool, generation) for tool in head.tools)
+    return Measure(system.tokens + _up(tools), system.bytes + sum(len(encode_json(tool)) for tool in head.tools), system.uncertain)
+
+
+def lived_through(log: Log, measure: Measurer, *, overhead: Measure = NOTHING, fixed: int | None = None) -> Ledger:
+    """The ledger at the end of a log that was lived through record by record: what responses before a fold have told of the ratio
+    and the overhead stays known behind it (T3)."""
+    passed = Log(log.head, base=log.base)
+    ledger = Ledger(View(passed, []), measure, overhead=overhead, fixed=fixed)
+    waiting: list[Record] = []
+    for record in log.records():
+        if not isinstance(record, Entry):
+            passed = passed.append(*waiting)
+            ledger = ledger.advance(ledger.view.advance(passed), measure)
+            waiting = []
+        waiting.append(record)
+    return ledger.advance(ledger.view.advance(passed.append(*waiting)), measure)
 
 
 def _plausible(counted: int, estimated: int) -> bool:

@@ -1,0 +1,48 @@
+"""What the engine has to know again after a restart, kept in the log as a note (A6, K2, S3, X7): the log is all there is to keep.
+
+A note is never sent. One is appended when something in it has changed, so a conversation that is only talked in has none.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+import msgspec
+
+from .edits import cut
+from .entries import Entry
+from .log import Log
+from .state import Tracking
+
+KEY = "fivefold_state"
+KEPT = (
+    "compacted", "turn_id", "failures", "failed_at", "failed_under", "failed_on", "summary_failures", "left", "covered",
+    "learned_window", "staged", "pins", "marked", "drop_thinking", "said",
+)  # fmt: skip
+"""What is worth a note when it changes; the rest starts anew, or is known from the log."""
+
+_kept = attrgetter(*KEPT)
+
+
+def changed(before: Tracking, after: Tracking) -> bool:
+    """Whether something that has to be kept has changed."""
+    return before is not after and _kept(before) != _kept(after)
+
+
+def note(tracking: Tracking, log: Log, *, time: float | None) -> Entry:
+    """The note that keeps it."""
+    kept = msgspec.structs.replace(tracking, extracting=False, staging=False, waiting=(), asked=None, suppressed=False, fresh=False)
+    name = cut.fold_id(log).replace("fold", "state", 1)
+    return Entry(id=name, kind="note", time=time, extra={KEY: msgspec.to_builtins(kept)})
+
+
+def recalled(log: Log) -> Tracking | None:
+    """What the newest note of a log says; None where there is none, or it cannot be read."""
+    for position in range(len(log) - 1, log.base - 1, -1):
+        entry = log.entry_at(position)
+        if entry.kind == "note" and KEY in entry.extra:
+            try:
+                return msgspec.convert(entry.extra[KEY], Tracking)
+            except msgspec.ValidationError:
+                return None
+    return None
