@@ -16,7 +16,6 @@ from .core.estimate import encode_json
 from .core.levels.snip import whole_units
 from .core.log import Log
 from .core.messages import (
-    JSON,
     Block,
     Compaction,
     Document,
@@ -35,8 +34,7 @@ from .core.messages import (
 from .core.pairing import pair, rounds
 from .core.view import View
 from .errors import LogError
-from .store.search import Hit, read_back, strings
-from .store.search import recall as search
+from .store.search import Hit, Index, read_back, strings
 from .summarize.frame import escape
 
 Wire: TypeAlias = Literal["anthropic", "openai", "openai-responses"]
@@ -113,7 +111,7 @@ _TOOLS: dict[str, tuple[str, Object]] = {
     "snip": (
         "Take steps of yours (your message with its tool calls and their results) out of the conversation, without a summary. Use it for "
         "output that turned out to be of no use: the wrong file, a search that found nothing, a long log that you have understood. "
-        "Give either `last` or `ids`. What people said, instructions and summaries stay. The answer names what goes; it is gone from "
+        "Give either `last` or `ids`. What people said, instructions and summaries stay. The answer says what goes; it is gone from "
         f"your next step on. {_NOTHING_LOST}",
         {
             "last": {
@@ -235,21 +233,24 @@ def snip_marks(view: View, call: SnipCall) -> Marks:
     """The entries of a view that a snip marks, and what to tell the model. Only steps of the agent can go: what people said, what a
     harness added and summaries stay, and so does the step that makes this call (X3)."""
     entries = list(view.entries())
-    if call.last is not None:
-        ids = whole_units(view, _latest_steps(entries, call.last))
-        return Marks(ids, _marked(ids, []))
-    known = {entry.id: entry for entry in entries}
     stays: list[str] = []
-    wanted: list[str] = []
-    for id in dict.fromkeys(call.ids):
-        why = _stays(known.get(id))
-        if why:
-            stays.append(f"{_name(id)} ({why})")
-        else:
-            wanted.append(id)
-    ids = whole_units(view, wanted)
-    stays += [f"{_name(id)} (a call beside it is still open)" for id in wanted if id not in ids]
-    return Marks(ids, _marked(ids, stays))
+    if call.last is not None:
+        wanted = _latest_steps(entries, call.last)
+        ids = whole_units(view, wanted)
+        what = "your latest step" if len(wanted) == 1 else f"your latest {len(wanted)} steps"
+    else:
+        known = {entry.id: entry for entry in entries}
+        wanted = []
+        for id in dict.fromkeys(call.ids):
+            why = _stays(known.get(id))
+            if why:
+                stays.append(f"{_name(id)} ({why})")
+            else:
+                wanted.append(id)
+        ids = whole_units(view, wanted)
+        stays += [f"{_name(id)} (a call beside it is still open)" for id in wanted if id not in ids]
+        what = _listed([_name(id) for id in wanted if id in ids]) + " and what belongs to the same steps"
+    return Marks(ids, _marked(ids, what, stays))
 
 
 def _latest_steps(entries: list[Entry], count: int) -> list[str]:
@@ -276,18 +277,17 @@ def _stays(entry: Entry | None) -> str:
     return "a person's words" if entry.kind == "user" and not entry.meta else "no step of yours"
 
 
-def _marked(ids: tuple[str, ...], stays: list[str]) -> str:
+def _marked(ids: tuple[str, ...], what: str, stays: list[str]) -> str:
     lines = ["There is nothing to snip."]
     if ids:
-        lines = [f"Marked: {_listed(map(_name, ids), len(ids))}. From your next step on you no longer see them. {_NOTHING_LOST}"]
+        lines = [f"Marked: {what}, {len(ids):,} entries in all. From your next step on you no longer see them. {_NOTHING_LOST}"]
     if stays:
-        lines.append(f"These stay: {_listed(stays, len(stays))}.")
+        lines.append(f"These stay: {_listed(stays)}.")
     return "\n".join(lines)
 
 
-def _listed(names: Iterable[str], count: int) -> str:
-    shown = [name for name, _ in zip(names, range(MOST_NAMED), strict=False)]
-    return ", ".join(shown) + (f" and {count - len(shown):,} more" if count > len(shown) else "")
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else "")
 
 
 # --- recall
@@ -301,7 +301,7 @@ def recall_text(log: Log, call: RecallCall, *, most_chars: int) -> str:
 
 
 def _found(log: Log, query: str, most_chars: int) -> str:
-    hits = [hit for hit in search(log, query, limit=3 * MOST_HITS) if not _is_recall(hit)]
+    hits = _hits(log, query)
     words = escape(" ".join(query.split()))[:200]
     if not hits:
         return f"No entry holds all of: {words}. Try fewer or other words; parts of words are found too.{_loaded(log)}"
@@ -309,7 +309,7 @@ def _found(log: Log, query: str, most_chars: int) -> str:
     room = most_chars - sum(map(len, lines)) - 100
     shown = 0
     for hit in hits[:MOST_HITS]:
-        line = f"- {_name(hit.id)} · {_what(hit)}\n    {_slice(escape(hit.text), 0, 400)}"
+        line = f"- {_name(hit.id)} · {_what(hit)}\n    {escape(hit.text)}"
         room -= len(line) + 1
         if room < 0:
             break
@@ -320,14 +320,24 @@ def _found(log: Log, query: str, most_chars: int) -> str:
     return "\n".join(lines)
 
 
-def _is_recall(hit: Hit) -> bool:
-    """An earlier recall holds its own query and what it found: it would be found first each time, and tells nothing."""
-    return hit.tool is not None and hit.tool.rpartition("__")[2] == "recall"
+def _hits(log: Log, query: str) -> list[Hit]:
+    """The best hits, more than are shown where there are more. Earlier recalls hold the query and what it found: they would be found
+    first each time, and tell nothing."""
+    limit = 2 * MOST_HITS
+    with Index(indexed=False) as index:
+        index.advance(log)
+        while True:
+            found = index.search(query, limit=limit)
+            hits = [hit for hit in found if hit.tool is None or hit.tool.rpartition("__")[2] != "recall"]
+            if len(hits) > MOST_HITS or len(found) < limit:
+                return hits
+            limit *= 8
 
 
 def _what(hit: Hit) -> str:
-    tool = f" · {_name(hit.tool)}" if hit.tool else ""
-    return f"{hit.kind}{tool} · {'folded away' if hit.hidden else 'in view'}"
+    part = "call" if hit.kind == "assistant" else "result"
+    what = f"{part} of {_name(hit.tool)}" if hit.tool else hit.kind
+    return f"{what} · {'folded away' if hit.hidden else 'in view'}"
 
 
 def _loaded(log: Log) -> str:
@@ -348,12 +358,8 @@ def _page(log: Log, call: RecallCall, most_chars: int) -> str:
         return f"{head}\n{text or '(it holds no text)'}"
     stop = min(len(text), call.offset + max(LEAST_PAGE_CHARS, most_chars - len(head) - 200))
     more = f"\n[… `recall` with this id and offset {stop} reads on]" if stop < len(text) else ""
-    return f"{head}, {call.offset:,} to {stop:,} here\n{_slice(text, call.offset, stop)}{more}"
-
-
-def _slice(text: str, start: int, stop: int) -> str:
-    """A piece of an escaped text; what was in the middle of a line may now look like the start of a turn, so it is escaped again."""
-    return escape(text[start:stop])
+    piece = escape(text[call.offset : stop])  # again: what stood inside a line may now look like the start of a turn
+    return f"{head}, {call.offset:,} to {stop:,} here\n{piece}{more}"
 
 
 def _told(entry: Entry) -> Iterable[str]:
@@ -369,7 +375,7 @@ def _told_block(block: Block) -> Iterable[str]:
         case Thinking(text):
             yield f"[thinking] {text}"
         case ToolUse(_, name, input) | ServerToolUse(_, name, input):
-            yield f"[call of {name}] {_json(input)}"
+            yield f"[call of {name}] {encode_json(input).decode('utf-8', 'replace')}"
         case ToolResult():
             yield f"[result] {result_text(block)}"
             yield from (f"[{type(part).__name__.lower()}]" for part in block.content or () if isinstance(part, Image | Document))
@@ -381,10 +387,6 @@ def _told_block(block: Block) -> Iterable[str]:
             yield "[image]"
         case RedactedThinking():
             yield "[thinking that the provider has encrypted]"
-
-
-def _json(value: JSON) -> str:
-    return encode_json(value).decode("utf-8", "replace")
 
 
 def _name(text: str) -> str:

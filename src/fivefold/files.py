@@ -28,7 +28,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
-    stat.S_IFLNK: "a link",
+    stat.S_IFLNK: "a link that leads nowhere",
 }
 
 
@@ -52,7 +52,7 @@ class FileReader:
         files: list[RestoredFile] = []
         skipped: list[str] = []
         for path in paths:
-            name = path[:MOST_NAME_CHARS]
+            name = path[:MOST_NAME_CHARS].encode("utf-8", "replace").decode()
             try:
                 data, size = self._bytes_of(path)
                 text = _text_of(data[: self._most], whole=len(data) <= self._most)
@@ -74,6 +74,7 @@ class FileReader:
         """At most one byte more than the bound, and the file's size. Raises InputError, OSError, ValueError."""
         if not self._roots:
             raise InputError("no root is allowed to be read from")
+        path.encode()  # a name that is no text can be opened, and could then be neither stored nor sent
         real = Path(os.path.realpath(self._roots[0] / path))
         root = next((root for root in self._roots if real.is_relative_to(root)), None)
         if root is None:
