@@ -69,13 +69,16 @@ class Driving:
         tracking: Tracking | None = None,
         keeper: Keeper | None = None,
         listen: Listener | None = None,
+        history: Callable[[], Log] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.ports = ports or Ports()
         self.keeper = keeper
         self.listen = listen
         self.clock = clock
-        self.state = engine.begin(log if log is not None else Log(), setup_for(setup, self.ports), tracking)
+        self.history = history or (lambda: self.state.log)
+        """The whole log, where ``log`` was not loaded whole (K2, K4)."""
+        self.state: State = engine.begin(log if log is not None else Log(), setup_for(setup, self.ports), tracking)
         self.warnings = WarningStore()
         self._background: list[ExtractMemory | Stage] = []
         self._said: list[Event] = []
@@ -277,7 +280,7 @@ class Driving:
             case agent_tools.BadCall(message=message):
                 return message
             case agent_tools.RecallCall():
-                return agent_tools.recall_text(self.state.log, call, most_chars=RECALL_CHARS)
+                return agent_tools.recall_text(self.history(), call, most_chars=RECALL_CHARS)
             case agent_tools.SnipCall():
                 marks = agent_tools.snip_marks(self.state.view, call)
                 if marks.ids:

@@ -11,10 +11,21 @@ from .core.events import CompactAsked, Direction, LevelName, Trigger
 from .core.levels import auto
 from .core.messages import Text, ToolResult, result_text
 from .core.state import State
-from .errors import CannotFitError, CompactionError, FivefoldError, MediaRejectedError, PromptTooLongError, RejectedError, VetoedError
+from .errors import (
+    CannotFitError,
+    CompactionError,
+    FivefoldError,
+    MediaRejectedError,
+    PromptTooLongError,
+    RejectedError,
+    SummaryError,
+    VetoedError,
+)
 from .plan import LevelRow, Plan, rows_of
 
 T = TypeVar("T")
+WAY_OUT = "snip a large part, unpin, shorten the system prompt or the tools, or take a model with a larger window"
+"""What can be done where no fold makes a view fit (A8)."""
 
 
 class Options(TypedDict, total=False):
@@ -100,6 +111,10 @@ def error_of(given_up: GiveUp) -> FivefoldError:
             return RejectedError(message, actual=given_up.actual, limit=given_up.limit)
         case "vetoed":
             return VetoedError(message)
+        case "summary_failed":
+            return SummaryError(message)
+        case "cannot_fit" if given_up.largest:
+            return CannotFitError(f"{message}; {WAY_OUT}", largest=given_up.largest)
         case _:
             return CannotFitError(message, largest=given_up.largest)
 

@@ -14,19 +14,22 @@ from .cleanup import Cleanup
 from .core.actions import CountTokens, Method, ReadFiles, ReadMemory, RunHook, Stage, Summarize
 from .core.entries import Entry, HideEntries, HideSpan
 from .core.estimate import estimate_text
-from .core.events import Counted, Event, FilesRead, HookAnswered, MemoryRead, Summarized, SummaryFailed
+from .core.events import Counted, Event, FilesRead, HookAnswered, MemoryRead, RestoredFile, Summarized, SummaryFailed
+from .core.levels import auto
 from .core.log import Log
 from .core.messages import Object
-from .core.pairing import rounds
+from .core.pairing import pair, rounds
 from .core.rejection import Rejection
 from .core.state import State
+from .core.tokens import PADDING
 from .core.window import scaled
 from .errors import SummaryError
-from .ports import AskModel, Attachment, Count, Extractor, Files, HookRunner, Memory, Native, Running
+from .ports import AskModel, Attachment, Count, Extractor, Files, HookRunner, Memory, Native, Running, RunningTask
 from .summarize import compose, flow, structural
-from .summarize.build import Zones, digest
-from .summarize.frame import framed
+from .summarize.build import Job, digest
+from .summarize.frame import escape, framed
 from .summarize.references import Extractor as References
+from .summarize.zones import Zones
 
 Doing: TypeAlias = Generator["Effect", object, Event]
 
@@ -92,7 +95,8 @@ def _read_files(ports: Ports, paths: Sequence[str]) -> Doing:
     if ports.files is not None and paths:
         found = yield Effect(ports.files.read, (paths,), blocking=True)
         files, skipped = found if isinstance(found, tuple) else ((), ("the file reader gave nothing",))
-        read = FilesRead(files=tuple(files), skipped=tuple(skipped))
+        inert = tuple(RestoredFile(escape(file.path), escape(file.text)) for file in files)  # a file is data (H1)
+        read = FilesRead(files=inert, skipped=tuple(skipped))
     texts = [*read.attachments, *(text for give in ports.attachments if (text := give()))]
     return msgspec.structs.replace(read, attachments=tuple(texts))
 
@@ -157,15 +161,34 @@ class _Sizes:
         return self.state.measure(entry).tokens if found is None else found
 
 
+class _Shown:
+    """An entry of the log as the view shows it; None for a hidden one."""
+
+    def __init__(self, state: State) -> None:
+        self.shown = {item.entry.id: item.entry for item in state.view.shown()}
+
+    def __call__(self, id: str) -> Entry | None:
+        return self.shown.get(id)
+
+
 def _estimate(state: State) -> Callable[[str], float]:
     generation = state.setup.model.generation
     return lambda text: estimate_text(text, generation)
 
 
 def _budget(state: State, action: Summarize) -> structural.Budget:
-    policy, threshold = state.setup.policy.summary, state.setup.window.auto
-    budget = structural.Budget.of(threshold * action.pressure, tail_rounds=policy.tail_rounds)
-    return budget if action.keep_tail else budget._replace(tail=0, middle=0, tail_rounds=1)
+    """The parts of a summary, in unpadded tokens: the usual shares of the threshold, and less where system prompt and tools leave
+    less room."""
+    ledger, tracking = state.ledger, state.tracking
+    per_token = (ledger.calibration.ratio or PADDING) * tracking.correction
+    room = max(1.0, (action.target_tokens - auto.fixed(state).overhead) / per_token) if action.target_tokens else float("inf")
+    budget = structural.Budget.of(min(state.setup.window.auto, 2 * room), tail_rounds=state.setup.policy.summary.tail_rounds)
+    return budget._replace(most=min(budget.most, room))
+
+
+def _step(action: Summarize) -> int:
+    """How much less than the usual size is asked for: the ladder's steps (A8)."""
+    return 0 if action.pressure >= 1 else 1 if action.pressure >= 0.5 else 2
 
 
 def _structural(ports: Ports, state: State, action: Summarize) -> Summarized | SummaryFailed:
@@ -180,10 +203,19 @@ def _structural(ports: Ports, state: State, action: Summarize) -> Summarized | S
         pins=[pin.text for pin in state.tracking.pins],
         cwd=state.log.head.cwd,
         known=ports.known,
+        step=_step(action),
+        running=_running(ports),
+        shown=_Shown(state),
     )
     if made is None:
         return SummaryFailed(why="there is nothing to fold")
-    text = framed(made.summary, transcript=state.setup.transcript, tail_follows=made.cut < len(entries), unasked=action.trigger != "manual")
+    text = framed(
+        made.summary,
+        transcript=state.setup.transcript,
+        tail_follows=made.cut < len(entries),
+        unasked=action.trigger != "manual",
+        brief=made.brief,
+    )
     return Summarized(
         text=text,
         method="structural",
@@ -193,6 +225,10 @@ def _structural(ports: Ports, state: State, action: Summarize) -> Summarized | S
         standing=made.standing,
         receipt=msgspec.to_builtins(made.receipt),
     )
+
+
+def _running(ports: Ports) -> list[RunningTask] | None:
+    return None if ports.running is None else list(ports.running())
 
 
 def _places(entries: Sequence[Entry], action: Summarize, log: Log) -> tuple[int, int]:
@@ -206,20 +242,14 @@ def _places(entries: Sequence[Entry], action: Summarize, log: Log) -> tuple[int,
 def _partial(ports: Ports, state: State, action: Summarize, entries: list[Entry]) -> Summarized | SummaryFailed:
     """The structural summary of a span that was chosen (X2, X4)."""
     start, cut = _places(entries, action, state.log)
-    zones = Zones(start, cut, cut, tuple(rounds(entries)), (), frozenset())
-    made = digest(
-        entries,
-        zones,
-        _estimate(state),
-        _budget(state, action),
-        0.0,
-        [pin.text for pin in state.tracking.pins],
-        state.log.head.cwd,
-        ports.known,
-    )
+    zones = Zones(start, cut, cut, len(rounds(entries)), pair(entries), [0.0] * len(entries), (), frozenset(), 0.0)
+    known, pins = ports.known.knowing(entries), [pin.text for pin in state.tracking.pins]
+    budget = _budget(state, action)
+    made = digest(Job(entries, known, _estimate(state), budget, pins, state.log.head.cwd, _running(ports)), zones)
     if not made.summary:
         return SummaryFailed(why="nothing was said in the stretch to be folded")
-    text = framed(made.summary, transcript=state.setup.transcript, tail_follows=action.tail_follows, unasked=False)
+    brief = budget.is_small
+    text = framed(made.summary, transcript=state.setup.transcript, tail_follows=action.tail_follows, unasked=False, brief=brief)
     return Summarized(text=text, method="structural", receipt=msgspec.to_builtins(made.receipt))
 
 
@@ -242,7 +272,7 @@ def _composed(ports: Ports, state: State, action: Summarize, body: str, source: 
         cwd=state.log.head.cwd,
         source=source,
         pins=[pin.text for pin in state.tracking.pins],
-        running=[compose.RunningTask(*task) for task in ports.running()] if ports.running is not None else (),
+        running=_running(ports),
         instructions=[] if state.setup.restores or "session_start" in state.setup.hooks else None,
         known=ports.known,
         **seen,
@@ -284,7 +314,7 @@ def _written(ports: Ports, state: State, action: Summarize) -> Doing:
         return SummaryFailed(why=str(error), calls=calls, usage=used)
     finally:
         writing.close()
-    made = _composed(ports, state, action, written.text, "model", unseen=written.unseen, shortened=written.shortened)
+    made = _composed(ports, state, action, written.text, "model", unseen=written.unseen, seen_in_part=written.shortened)
     return msgspec.structs.replace(made, calls=calls, usage=used, model=written.model, notes=(*made.notes, *written.notes))
 
 

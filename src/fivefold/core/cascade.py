@@ -23,10 +23,12 @@ def before_request(state: State, out: list[Action], request: RequestDue) -> Stat
     state = state._replace(pending=request)
     if state.tracking.waiting:
         state = placed(state, out)
-    state = capped(state, out, request.now)
+    unasked = state.setup.policy.auto.enabled  # else micro too leaves everything as it is (A3)
+    if unasked:
+        state = capped(state, out, request.now)
     if state.tracking.marked:
         state = snipped(state, out, request.now)
-    if is_main(request.source):
+    if unasked and is_main(request.source):
         state = cleared(state, out, request.now)
         state = offered(state, request)
     if state.setup.policy.collapse.enabled:
@@ -159,7 +161,7 @@ def cleared(state: State, out: list[Action], now: float) -> State:
     """Micro's first path: everything old, when the cache has expired for certain (M2)."""
     policy = state.setup.policy.micro
     if policy.time_clear and micro.is_idle(state.view, now, policy.idle_minutes):
-        return clear(state, out, now, f"idle for {policy.idle_minutes} minutes (M2)", keep=policy.keep_results) or state
+        return clear(state, out, now, f"idle for {policy.idle_minutes} minutes (M2)", keep=policy.keep_results, least=0) or state
     return _paying(state, out, now) if policy.pays else state
 
 
@@ -196,10 +198,10 @@ def _turns_left(state: State) -> float:
     return max(1.0, (state.setup.window.auto - state.used) / grown)
 
 
-def clear(state: State, out: list[Action], now: float, why: str, *, keep: int) -> State | None:
-    """Clear all but the newest results; None where that frees too little (M8)."""
+def clear(state: State, out: list[Action], now: float, why: str, *, keep: int, least: int | None = None) -> State | None:
+    """Clear all but the newest results; None where that frees too little: ``least`` tokens, else what the policy says (M8)."""
     policy = state.setup.policy.micro
-    least = scaled(policy.min_gain_tokens, state.setup.window)
+    least = scaled(policy.min_gain_tokens, state.setup.window) if least is None else least
     found = micro.clearing(state.view, ops.sizes(state), policy, keep=keep, min_gain=least, pinned=ops.pinned(state))
     if found is None:
         return None

@@ -42,6 +42,7 @@ from .events import (
 from .levels import cached
 from .log import Log
 from .messages import Compaction
+from .pairing import Reading
 from .sources import is_main
 from .state import Phase, Pin, Rung, Setup, StagedSummary, State, Step, Tracking, Work
 from .tokens import lived_through, overhead_of
@@ -78,6 +79,7 @@ def begin(log: Log, setup: Setup, tracking: Tracking | None = None, *, measure: 
         extracting=False,
         staging=False,
         extracted_at=0,
+        turns=known.turns or _turns_since(log, known.turn_id),
         measured=max(known.measured, _answered(log)),
         last_response=known.last_response or _last_response(view),
     )
@@ -85,6 +87,15 @@ def begin(log: Log, setup: Setup, tracking: Tracking | None = None, *, measure: 
         learned = window_of(known.learned_window, model.max_output, setup.policy.window, auto=setup.policy.auto.enabled)
         setup = msgspec.structs.replace(setup, window=learned)
     return State(setup, measure, view.log, view, ledger, tracking, tracking)
+
+
+def _turns_since(log: Log, turn_id: str) -> int:
+    """Responses since the compaction that began this chain (A5)."""
+    start = next((placed.at for placed in log.folds if placed.fold.id == turn_id), log.base)
+    reading = Reading()
+    for position in range(max(start, log.base), len(log)):
+        reading = reading.read(log.entry_at(position))
+    return reading.number
 
 
 def _answered(log: Log) -> int:

@@ -11,15 +11,21 @@ from typing import Literal
 import msgspec
 
 from . import ops, rebuilt
-from .actions import Action, Done, GiveUp, ReadFiles, ReadMemory, RunHook, Summarize
+from .actions import Action, Done, End, GiveUp, ReadFiles, ReadMemory, RunHook, Summarize
 from .edits import cut
 from .entries import Usage
 from .events import FilesRead, HookAnswered, MemoryRead, Summarized, SummaryFailed
 from .levels import auto, session_memory
 from .messages import Object
+from .pairing import is_speech
 from .restore import recent_files
 from .state import Phase, Rung, State, Work
 from .window import scaled
+
+FRAME_TOKENS = 250
+"""About what the frame of a summary takes (L9)."""
+CARRIED_SHARE = 0.2
+"""People's words beside a summary take at most this share of the threshold in a small window (L12)."""
 
 
 def begin(state: State, out: list[Action], work: Work) -> State:
@@ -124,6 +130,8 @@ def _ask(state: State, out: list[Action], rung: Rung) -> State:
     if isinstance(span, str):
         return popped(state, span)
     first, last = ("", "") if span is None else (span.first, span.last)
+    if span is not None and work.summary is not None and (work.summary_of[0], work.first, work.last) == (rung.method, first, last):
+        return settle(state, out)
     covered = cut.covered_until(state.view)
     action = Summarize(
         method=rung.method,
@@ -168,21 +176,46 @@ def _span(state: State, rung: Rung) -> cut.Span | str:
 
 
 def _model_cut(state: State, rung: Rung, sizes: list[int], start: int) -> int:
-    """Where a model's summary ends: before the kept tail, or before what has not been answered (A8)."""
+    """Where a model's summary ends: before the kept tail, or before what has not been answered (A8). A tail with which the rebuilt
+    view could not be a success is not tried: a summary for it would be paid for in vain (A7, A11)."""
     view, policy, window = state.view, state.setup.policy.summary, state.setup.window
-    at = cut.speech_start(view)
-    if rung.tail == "kept":
-        most = min(scaled(policy.keep_max_tokens, window), auto.target(state.setup) // 2)
-        at = cut.tail_start(
-            view,
-            sizes,
-            tokens=min(most, max(scaled(policy.keep_tokens, window), _gap(state))),
-            texts=policy.keep_entries,
-            most=most,
-            floor=max(start, cut.last_stand_in(view)),
-            at=at,
-        )
-    return cut.back(cut.legal(view), at, start)
+    legal, speech = cut.legal(view), cut.speech_start(view)
+    end = cut.back(legal, speech, start)
+    if rung.tail != "kept":
+        return end
+    room = _room(state, sizes, start)
+    most = min(scaled(policy.keep_max_tokens, window), room)
+    at = cut.tail_start(
+        view,
+        sizes,
+        tokens=min(most, max(scaled(policy.keep_tokens, window), _gap(state))),
+        texts=policy.keep_entries,
+        most=most,
+        floor=max(start, cut.last_stand_in(view)),
+        at=speech,
+    )
+    at = cut.back(legal, at, start)
+    while at < end and sum(sizes[at:]) > room:
+        at = cut.forward(legal, at + 1)
+    return min(at, end)
+
+
+def _room(state: State, sizes: list[int], start: int) -> int:
+    """Unpadded tokens that a tail may hold for the whole rebuilt view to be a success, beside the largest summary."""
+    work, ledger, policy = work_of(state), state.ledger, state.setup.policy
+    known = auto.fixed(state)
+    gain = work.before * (1 - policy.auto.min_gain_percent / 100)
+    most = min(most_of(state), gain) - known.overhead - known.pins
+    unpadded = most / state.tracking.correction / (ledger.calibration.apply(1_000) / 1_000)
+    window = state.setup.window
+    most_said = min(int(window.auto * CARRIED_SHARE), scaled(policy.summary.people_tokens, window))
+    said = 0
+    for entry in state.log.entries():
+        if said >= most_said:
+            break
+        said += state.measure(entry).tokens if is_speech(entry) and not entry.summary else 0
+    beside = scaled(policy.summary.max_tokens, window) + FRAME_TOKENS + min(said, most_said)
+    return max(0, int(unpadded) - sum(sizes[:start]) - beside)
 
 
 def _gap(state: State) -> int:
@@ -208,7 +241,8 @@ def hook_answered(state: State, out: list[Action], event: HookAnswered) -> State
     if event.veto:
         return veto(state, out, event.veto)
     work = work_of(state)
-    return advance(at_work(state, hooked=True, instructions=(*work.instructions, *event.instructions)), out)
+    given = (*work.instructions, *event.instructions, *event.context)  # what a pre-compact hook prints is meant for the summary (L5)
+    return advance(at_work(state, hooked=True, instructions=given), out)
 
 
 def memory_read(state: State, out: list[Action], event: MemoryRead) -> State:
@@ -239,7 +273,8 @@ def summarized(state: State, out: list[Action], event: Summarized) -> State:
 
 
 def summary_failed(state: State, out: list[Action], event: SummaryFailed) -> State:
-    """None came: the steps that would ask the same again are left out; the structural one is at the end of each ladder (A4)."""
+    """None came: the steps that would ask the same again are left out. Where nobody asked, the structural one is at the end of the
+    ladder (A4); who asked for a model's summary is told that there is none, with everything as it was (X1)."""
     work = work_of(state)
     method = work.rungs[0].method
     ops.emit(out, "summary_failed", method=method, why=event.why, calls=event.calls)
@@ -247,7 +282,8 @@ def summary_failed(state: State, out: list[Action], event: SummaryFailed) -> Sta
     state = at_work(state, calls=work.calls + event.calls, usage=_both(work.usage, event.usage), failed_calls=failed)
     state = popped(state, event.why)
     if method in ("model", "native"):
-        state = at_work(state, rungs=tuple(rung for rung in work_of(state).rungs if rung.method != method))
+        left = () if work.trigger == "manual" else tuple(rung for rung in work_of(state).rungs if rung.method != method)
+        state = at_work(state, rungs=left)
     return advance(state, out)
 
 
@@ -304,11 +340,13 @@ def fail(state: State, out: list[Action]) -> State:
     )
     state = rebuilt.failed(state, out, work)
     if work.trigger == "reactive":
-        message = f"the request is too long and compaction could not make it fit: {why}"
+        message = f"{work.why}; compaction could not make it fit: {why}"
         out.append(GiveUp(end="prompt_too_long", message=message, actual=work.before, limit=work.must_fit, largest=largest))
         state = state._replace(pending=None)
     elif work.asked is not None:
-        out.append(GiveUp(end="cannot_fit", message=why, actual=work.before, limit=most_of(state), largest=largest))
+        none_came = work.failed_calls and work.summary is None
+        end: End = "summary_failed" if none_came else "cannot_fit"
+        out.append(GiveUp(end=end, message=why, actual=work.before, limit=most_of(state), largest=() if none_came else largest))
         out.append(Done(success=False, why=why))
     return state._replace(work=None, phase=Phase.READY)
 

@@ -30,8 +30,8 @@ def changed(before: Tracking, after: Tracking) -> bool:
 
 
 def note(tracking: Tracking, log: Log, *, time: float | None) -> Entry:
-    """The note that keeps it."""
-    kept = msgspec.structs.replace(tracking, extracting=False, staging=False, waiting=(), asked=None, suppressed=False, fresh=False)
+    """The note that keeps it: just what is worth one, so that nothing that ends with a process is taken up again (M3, R9)."""
+    kept = msgspec.structs.replace(Tracking(), **dict(zip(KEPT, _kept(tracking), strict=True)))
     name = cut.fold_id(log).replace("fold", "state", 1)
     return Entry(id=name, kind="note", time=time, extra={KEY: msgspec.to_builtins(kept)})
 

@@ -151,6 +151,7 @@ class Rung(NamedTuple):
     files: float
     """Share of the restored files."""
     pressure: float = 1.0
+    """Structural: the share of the usual size to aim at."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,9 @@ from ..view import Shown
 
 LEAST_CHARS = 400
 """Nothing is shown shorter than this: head and tail of it would say nothing."""
+_TRIES = 5
+_CLOSER = 0.99
+"""What is taken off once more where a text is still too large, so that few tries are needed."""
 HEAD_SHARE = 0.6
 """The head tells what it is, the tail how it ended."""
 
@@ -91,17 +94,29 @@ def pointer_to(entry: str) -> str:
     return f"`recall` shows the whole: entry {entry}."
 
 
-def replacing(cut: Iterable[tuple[Candidate, int]]) -> ReplaceBlocks | None:
-    """The change that shows each candidate in so many tokens; None where nothing gets shorter."""
+def replacing(cut: Iterable[tuple[Candidate, int]], measure_text: Callable[[str], int]) -> ReplaceBlocks | None:
+    """The change that shows each candidate in at most so many tokens; None where nothing gets shorter."""
     targets: list[Target] = []
     texts: list[str] = []
     for found, tokens in cut:
-        per_token = len(found.text) / max(1, found.tokens)
-        text = head_and_tail(found.text, max(LEAST_CHARS, int(tokens * per_token)), pointer_to(found.entry))
+        text = _within(found, tokens, measure_text)
         if len(text) < len(found.text):
             targets.append(found.target)
             texts.append(text)
     return ReplaceBlocks(tuple(targets), tuple(texts)) if targets else None
+
+
+def _within(found: Candidate, tokens: int, measure_text: Callable[[str], int]) -> str:
+    """Head and tail of a result in at most so many tokens. How many characters that are differs from place to place, so it is
+    measured."""
+    chars = int(tokens * len(found.text) / max(1, found.tokens))
+    for _ in range(_TRIES):
+        text = head_and_tail(found.text, max(LEAST_CHARS, chars), pointer_to(found.entry))
+        size = measure_text(text)
+        if size <= tokens or chars <= LEAST_CHARS:
+            break
+        chars = int(chars * tokens / size * _CLOSER)
+    return text
 
 
 def text_blocks_over(entry: Entry, chars: int) -> list[tuple[int, str]]:

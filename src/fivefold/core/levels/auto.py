@@ -83,7 +83,7 @@ def failure_of(before: int, after: int, setup: Setup, must_fit: int | None) -> s
     return f"{after:,} tokens are over {most:,}" if after > most else None
 
 
-STRUCTURAL = (Rung("summary", "structural", "kept", 1.0), Rung("summary alone", "structural", "none", 0.5, 0.5))
+STRUCTURAL = (Rung("summary", "structural", "kept", 1.0), Rung("half the summary", "structural", "kept", 0.5, 0.5))
 LAST = Rung("summary alone, nothing restored", "structural", "none", 0.0, 0.25)
 
 

@@ -26,7 +26,7 @@ def caps(
         wanted = [min(candidate.tokens, single) for candidate in found]
         allowed = shares(wanted, together)
         cut += [(candidate, most) for candidate, most in zip(found, allowed, strict=True) if most < candidate.tokens]
-    return replacing(cut) if cut else None
+    return replacing(cut, measure_text) if cut else None
 
 
 def _rounds(shown: Sequence[Shown]) -> list[list[Shown]]:
@@ -52,4 +52,4 @@ def trim(
     if surplus <= 0 or total - surplus < floor:
         return None
     allowed = shares([candidate.tokens for candidate in found], total - surplus)
-    return replacing([(candidate, most) for candidate, most in zip(found, allowed, strict=True) if most < candidate.tokens])
+    return replacing([(candidate, most) for candidate, most in zip(found, allowed, strict=True) if most < candidate.tokens], measure_text)
