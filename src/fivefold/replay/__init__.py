@@ -1,0 +1,1 @@
+"""Recorded conversations judged: what a fold keeps of what was needed later."""
