@@ -12,8 +12,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_VENV := build/venv-demo
 DEMO_BIN := $(DEMO_VENV)/bin
-EXAMPLE ?= $(firstword $(sort $(wildcard examples/*.jsonl examples/*.json)))
-DEMO_PAGE := build/demo/inspect.html
+EXAMPLE ?= examples/long-session.jsonl
+DEMO_WINDOW ?= 128000
+DEMO_RESULT := build/demo/compacted.jsonl
+DEMO_PAGE := build/demo/compact.html
 GATES := tests/test_budgets.py tests/test_layers.py tests/test_tree.py
 # The directories are there so that a file which was removed makes a new wheel too.
 SOURCES := $(shell find src -name __pycache__ -prune -o -name '.*' -prune -o -print) pyproject.toml README.md LICENSE NOTICE.md
@@ -23,7 +25,7 @@ CHROMIUM := $(shell command -v chromium || command -v chromium-browser || comman
 .PHONY: help demo test check check-format check-lint check-types check-changelog check-gates fix changelog pins browser clean
 
 help:
-	@echo 'make demo       inspect the recorded session in examples/, offline; writes $(DEMO_PAGE)'
+	@echo 'make demo       compact a recorded session that is too long, offline, and bring it back; writes $(DEMO_PAGE)'
 	@echo 'make test       all tests, against the built wheel'
 	@echo 'make check      format, lint, types, changelog, budgets'
 	@echo 'make fix        format, and mend what the linter can'
@@ -34,10 +36,9 @@ help:
 # --- what a user does
 
 demo: build/stamps/demo
-	@test -n '$(EXAMPLE)' || { echo 'demo: no recorded session in examples/' >&2; exit 1; }
 	@mkdir -p $(dir $(DEMO_PAGE))
-	$(DEMO_BIN)/fivefold inspect $(EXAMPLE)
-	$(DEMO_BIN)/fivefold inspect $(EXAMPLE) --html $(DEMO_PAGE)
+	$(DEMO_BIN)/fivefold compact $(EXAMPLE) --window $(DEMO_WINDOW) -o $(DEMO_RESULT) --force --html $(DEMO_PAGE)
+	$(DEMO_BIN)/fivefold undo $(DEMO_RESULT)
 
 # --- the gates
 

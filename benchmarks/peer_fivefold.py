@@ -64,7 +64,7 @@ def turn(entries: list[Entry], setup: Setup, *, built: bool) -> Callable[[], Cal
         def call() -> int | None:
             if built:
                 driver.say(result)
-                driver.before_request()
+                assert driver.before_request().request.messages
                 driver.replied(response)
             else:
                 state = engine.step(driver.state, Said(entries=(result,))).state

@@ -9,19 +9,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .core.entries import (
-        Boundary,
-        Entry,
-        Fold,
-        Head,
-        HideEntries,
-        HideSpan,
-        HideThinking,
-        ReplaceBlocks,
-        Target,
-        Unfold,
-        Usage,
-    )
+    from .agent_tools import schemas
+    from .cleanup import Cleanup
+    from .core.actions import Emit, Send
+    from .core.entries import Boundary, Entry, Fold, Head, HideEntries, HideSpan, HideThinking, ReplaceBlocks, Target, Unfold, Usage
     from .core.estimate import Measure, estimate_text, measure_blocks, measure_entry, pad
     from .core.log import Log
     from .core.messages import (
@@ -40,25 +31,54 @@ if TYPE_CHECKING:
     )
     from .core.pairing import legal_cuts, pair, rounds
     from .core.policy import Policy
+    from .core.rejection import Rejection
     from .core.repair import Request, outgoing, violations
+    from .core.state import Setup, Tracking
     from .core.tokens import Ledger, Size
     from .core.transcript import Conversation, Transcript
     from .core.turns import Finding
     from .core.view import View, view_of
     from .core.window import Window, WindowState, state_of, window_of
-    from .errors import FivefoldError
+    from .drive import AsyncDriver, Driver
+    from .driving import Outgoing
+    from .errors import (
+        CannotFitError,
+        CompactionError,
+        FivefoldError,
+        MediaRejectedError,
+        PinError,
+        PlanError,
+        PromptTooLongError,
+        RejectedError,
+        SummaryError,
+        VetoedError,
+    )
+    from .files import FileReader
     from .formats.registry import read_transcript
+    from .formats.write import render
+    from .hooks import Hooks
+    from .perform import Ports
+    from .plan import LevelRow, Plan
+    from .ports import RunningTask
     from .providers.models import lookup
+    from .providers.overflow import classify, classify_stop
     from .report.build import Options, inspect
+    from .report.compaction import CompactReport, report_of
     from .report.html import write_page
     from .report.model import Report
+    from .setup import make_setup
     from .store.jsonl import read_session, write_session
     from .store.search import read_back, recall
     from .store.session import Session
+    from .summarize.flow import Answer, Ask
+    from .warn import WarningStore
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "agent_tools": "schemas",
+    "cleanup": "Cleanup",
+    "core.actions": "Emit Send",
     "core.entries": "Boundary Entry Fold Head HideEntries HideSpan HideThinking ReplaceBlocks Target Unfold Usage",
     "core.estimate": "Measure estimate_text measure_blocks measure_entry pad",
     "core.log": "Log",
@@ -67,30 +87,58 @@ _HOMES = {
     ),
     "core.pairing": "legal_cuts pair rounds",
     "core.policy": "Policy",
+    "core.rejection": "Rejection",
     "core.repair": "Request outgoing violations",
+    "core.state": "Setup Tracking",
     "core.tokens": "Ledger Size",
     "core.transcript": "Conversation Transcript",
     "core.turns": "Finding",
     "core.view": "View view_of",
     "core.window": "Window WindowState state_of window_of",
-    "errors": "FivefoldError",
+    "drive": "AsyncDriver Driver",
+    "driving": "Outgoing",
+    "errors": (
+        "CannotFitError CompactionError FivefoldError MediaRejectedError PinError "
+        "PlanError PromptTooLongError RejectedError SummaryError VetoedError"
+    ),
+    "files": "FileReader",
     "formats.registry": "read_transcript",
+    "formats.write": "render",
+    "hooks": "Hooks",
+    "perform": "Ports",
+    "plan": "LevelRow Plan",
+    "ports": "RunningTask",
     "providers.models": "lookup",
+    "providers.overflow": "classify classify_stop",
     "report.build": "Options inspect",
+    "report.compaction": "CompactReport report_of",
     "report.html": "write_page",
     "report.model": "Report",
+    "setup": "make_setup",
     "store.jsonl": "read_session write_session",
     "store.search": "read_back recall",
     "store.session": "Session",
+    "summarize.flow": "Answer Ask",
+    "warn": "WarningStore",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "Answer",
+    "Ask",
+    "AsyncDriver",
     "Boundary",
+    "CannotFitError",
+    "Cleanup",
+    "CompactReport",
     "Compaction",
+    "CompactionError",
     "Conversation",
     "Document",
+    "Driver",
+    "Emit",
     "Entry",
+    "FileReader",
     "Finding",
     "FivefoldError",
     "Fold",
@@ -98,37 +146,58 @@ __all__ = [
     "HideEntries",
     "HideSpan",
     "HideThinking",
+    "Hooks",
     "Image",
     "Ledger",
+    "LevelRow",
     "Log",
     "Measure",
+    "MediaRejectedError",
     "Message",
     "Opaque",
     "Options",
+    "Outgoing",
+    "PinError",
+    "Plan",
+    "PlanError",
     "Policy",
+    "Ports",
+    "PromptTooLongError",
     "RedactedThinking",
+    "RejectedError",
+    "Rejection",
     "ReplaceBlocks",
     "Report",
     "Request",
+    "RunningTask",
+    "Send",
     "ServerToolResult",
     "ServerToolUse",
     "Session",
+    "Setup",
     "Size",
+    "SummaryError",
     "Target",
     "Text",
     "Thinking",
     "ToolResult",
     "ToolUse",
+    "Tracking",
     "Transcript",
     "Unfold",
     "Usage",
+    "VetoedError",
     "View",
+    "WarningStore",
     "Window",
     "WindowState",
+    "classify",
+    "classify_stop",
     "estimate_text",
     "inspect",
     "legal_cuts",
     "lookup",
+    "make_setup",
     "measure_blocks",
     "measure_entry",
     "outgoing",
@@ -138,7 +207,10 @@ __all__ = [
     "read_session",
     "read_transcript",
     "recall",
+    "render",
+    "report_of",
     "rounds",
+    "schemas",
     "state_of",
     "view_of",
     "violations",

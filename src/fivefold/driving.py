@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
 
 from . import agent_tools
 from .core import engine
 from .core.actions import NEEDS_ANSWER, Append, Emit, ExtractMemory, GiveUp, Send, Stage
 from .core.edits import cut
-from .core.entries import Entry, Fold, HideSpan, Record, Unfold
+from .core.entries import SHOWN_AS, Entry, Fold, HideSpan, Record, Unfold
 from .core.events import (
+    Cancelled,
     CompactAsked,
     Event,
     Marked,
@@ -27,17 +30,19 @@ from .core.events import (
     Said,
     Staged,
     Summarized,
+    SummaryFailed,
     Undone,
     Unpinned,
 )
-from .core.levels import auto
+from .core.levels import auto, server_edits
 from .core.log import Log
+from .core.messages import JSON
 from .core.rejection import Rejection
 from .core.repair import Request, outgoing
 from .core.state import Setup, State, Tracking
 from .core.window import state_of
 from .errors import CompactionError, FoldError, PinError
-from .outcome import Trial, error_of, failure_of, plan_of, row_not_enough, words_of
+from .outcome import Trial, cleared_in, error_of, failure_of, plan_of, row_not_enough, words_of
 from .perform import Effect, Ports, answer, stage_summary
 from .plan import LevelRow, Plan, rows_of
 from .ports import Keeper, Listener
@@ -50,11 +55,23 @@ T = TypeVar("T")
 Work = Generator[Effect, Any, T]
 
 
-class Outgoing(NamedTuple):
+@dataclass(frozen=True)
+class Outgoing:
     """A request that is due: what is sent, and with which settings."""
 
-    request: Request
+    state: State = field(repr=False)
     send: Send
+
+    @cached_property
+    def request(self) -> Request:
+        """System prompt and messages, repaired: made when it is first asked for, at a cost of the whole view, as sending it has."""
+        return request_of(self.state)
+
+
+def request_of(state: State) -> Request:
+    """A state's view as a request."""
+    setup = state.setup
+    return outgoing(list(state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media)
 
 
 class Driving:
@@ -98,13 +115,12 @@ class Driving:
 
     def outgoing(self) -> Request:
         """The view as a request."""
-        setup = self.state.setup
-        return outgoing(list(self.state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media)
+        return request_of(self.state)
 
     # --- generators
 
-    def _try(self, state: State, event: Event) -> Work[Trial]:
-        """Everything that an event leads to."""
+    def _try(self, state: State, event: Event, *, tell: bool = False) -> Work[Trial]:
+        """Everything that an event leads to. ``tell``: it is meant, so whoever listens hears of it while it goes on."""
         actions: list[object] = []
         waiting: Event | None = event
         while waiting is not None:
@@ -115,7 +131,7 @@ class Driving:
                     waiting = yield from answer(self.ports, state, action)
                 else:
                     actions.append(action)
-                    if isinstance(action, Emit):
+                    if tell and isinstance(action, Emit):
                         self._tell(action)
         return Trial(state, tuple(actions))
 
@@ -125,7 +141,7 @@ class Driving:
             raise CompactionError("this conversation is being compacted: wait for it, or cancel it")
         self._busy = True
         try:
-            trial = yield from self._try(self.state, event)
+            trial = yield from self._try(self.state, event, tell=True)
             self._put(trial)
         finally:
             self._busy = False
@@ -184,7 +200,7 @@ class Driving:
     def _outgoing(self, trial: Trial) -> Outgoing:
         sent = trial.of(Send)
         if sent:
-            return Outgoing(self.outgoing(), sent[-1])
+            return Outgoing(self.state, sent[-1])
         given_up = trial.of(GiveUp)
         if not given_up:
             raise CompactionError("the engine neither sent nor gave up")
@@ -227,30 +243,40 @@ class Driving:
         plan.check(self.state)
         if self._busy:
             raise CompactionError("this conversation is being compacted: wait for it, or cancel it")
-        self.state = plan.state
-        if plan.records and self.keeper is not None:
-            self.keeper.append(*plan.records)
+        emits = [Emit(name=str(event["event"]), fields={key: event[key] for key in event if key != "event"}) for event in plan.events]
+        for emit in emits:
+            self._tell(emit)
+        self._put(Trial(plan.state, (Append(records=plan.records), *emits)))
         return plan
 
     def _in_background(self) -> Work[int]:
         """Perform what may run in the background; says how many were done. A failure is an event and changes nothing (S3)."""
         done = 0
+        self._learn()
         while self._background:
             action = self._background.pop(0)
-            event: Event | None
+            event: Event
             if isinstance(action, ExtractMemory):
                 event = yield from self._extract(action)
             else:
                 event = yield from self._stage(action)
-            if event is not None:
-                self._now(event)
+            self._now(event)
             done += 1
         return done
 
+    def _learn(self) -> None:
+        """Let the structural summariser look at what is new ahead of time: a fold then pays for choosing alone (L6)."""
+        known, log = self.ports.known, self.state.log
+        if self.state.setup.policy.summary.method == "structural" and not log.base:
+            known.learn([log.entry_at(position) for position in range(len(known.index.entries), len(log))])
+
     def _extract(self, action: ExtractMemory) -> Work[Event]:
         covered = self.state.tracking.covered
-        place = None if covered is None else cut.place_of(self.state.view, covered)
-        entries = list(self.state.view.entries())[0 if place is None else place + 1 :]
+        view = self.state.view
+        place = None if covered is None else cut.place_of(view, covered)
+        end = cut.place_of(view, action.up_to)  # what came since may stop inside a call and its result (S1)
+        found = list(view.entries())[0 if place is None else place + 1 : None if end is None else end + 1]
+        entries = [entry for entry in found if entry.kind in SHOWN_AS]
         assert self.ports.extract is not None
         try:
             found = yield Effect(self.ports.extract, (entries, covered), blocking=True)
@@ -258,9 +284,14 @@ class Driving:
             return MemoryUpdated(covered=None, why=f"{type(error).__name__}: {error}")
         return MemoryUpdated(covered=found if isinstance(found, str) else None, why="" if isinstance(found, str) else "it gave nothing")
 
-    def _stage(self, action: Stage) -> Work[Event | None]:
-        made = yield from answer(self.ports, self.state, stage_summary(self.state, action))
-        return Staged(first=action.first, last=action.last, text=made.text) if isinstance(made, Summarized) else None
+    def _stage(self, action: Stage) -> Work[Event]:
+        try:
+            made = yield from answer(self.ports, self.state, stage_summary(self.state, action))
+        except Exception as error:
+            made = SummaryFailed(why=f"{type(error).__name__}: {error}")
+        if isinstance(made, Summarized):
+            return Staged(first=action.first, last=action.last, text=made.text)
+        return Staged(first=action.first, last=action.last, text="", why=made.why if isinstance(made, SummaryFailed) else "it gave nothing")
 
     # --- what asks nothing of the world
 
@@ -268,9 +299,14 @@ class Driving:
         """Entries of the user's side: words, tool results, notes. During a compaction they wait for its end."""
         self._now(Said(entries=entries))
 
-    def replied(self, *entries: Entry, source: str = "main") -> None:
-        """A response."""
-        self._now(Replied(entries=entries, now=self.clock(), source=source))
+    def replied(self, *entries: Entry, source: str = "main", context_management: JSON = None) -> None:
+        """A response. ``context_management``: the response's field of this name, which says what the provider has cleared (E6)."""
+        applied = server_edits.applied(context_management)
+        self._now(Replied(entries=tuple(cleared_in(entries, applied)), now=self.clock(), source=source, applied=applied))
+
+    def cancel(self) -> None:
+        """The user stopped the request that is at the provider (Q4): what comes of it is no longer waited for, and another may be made."""
+        self._now(Cancelled(now=self.clock()))
 
     def call_tool(self, name: str, input: object) -> str:
         """Perform a call of one of ``agent_tools.schemas`` and give the text of its result (X8). A compaction that the agent asks for is
@@ -314,19 +350,23 @@ class Driving:
 
     def undo(self, fold: str | None = None) -> tuple[str, ...]:
         """Take a fold back, by default the last one, with all that stand on it (X5); gives what was taken back."""
-        folds = [placed.fold.id for placed in self.state.log.folds]
-        if not folds or (fold is not None and fold not in folds):
+        placed = self.state.log.folds
+        folds = [one.fold.id for one in placed]
+        own = [one.fold.id for one in placed if one.fold.level != "undo"]  # what an undo needs goes with the next one
+        if not own or (fold is not None and fold not in own):
             raise FoldError(f"no fold {fold!r} is in force" if fold else "no fold is in force")
-        taken = tuple(reversed(folds[folds.index(fold) :] if fold else folds[-1:]))
+        taken = tuple(reversed(folds[folds.index(fold or own[-1]) :]))
         self._now(Undone(folds=taken, now=self.clock()))
         return taken
 
     def rewind(self, id: str) -> None:
         """Back to an entry, across folds (X5): folds made behind it are taken back, what was said behind it is hidden. Nothing is
         lost: ``undo`` brings it back."""
+        if self._busy:
+            raise CompactionError("this conversation is being compacted: wait for it, or cancel it")
         log = self.state.log
         position = log.position(id)
-        later = [placed.fold.id for placed in reversed(log.folds) if placed.at > position + 1]
+        later = [one.fold.id for one in reversed(log.folds) if one.at > position + 1 and one.fold.level != "undo"]
         now = self.clock()
         records: list[Record] = [Unfold(fold=fold, time=now) for fold in later]
         if position + 1 < len(log):

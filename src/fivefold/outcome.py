@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict, TypeVar
 
+import msgspec
+
 from .core.actions import Done, Emit, GiveUp
 from .core.entries import Entry
 from .core.events import CompactAsked, Direction, LevelName, Trigger
 from .core.levels import auto
+from .core.levels.server_edits import Applied
 from .core.messages import Text, ToolResult, result_text
 from .core.state import State
 from .errors import (
@@ -117,6 +120,15 @@ def error_of(given_up: GiveUp) -> FivefoldError:
             return CannotFitError(f"{message}; {WAY_OUT}", largest=given_up.largest)
         case _:
             return CannotFitError(message, largest=given_up.largest)
+
+
+def cleared_in(entries: Sequence[Entry], applied: Sequence[Applied]) -> list[Entry]:
+    """The entries of a response, their usage told what the provider took out of the request before it counted (E6)."""
+    tokens = sum(edit.cleared_input_tokens for edit in applied)
+    if not tokens:
+        return list(entries)
+    usages = [None if entry.usage is None else msgspec.structs.replace(entry.usage, cleared=tokens) for entry in entries]
+    return [msgspec.structs.replace(entry, usage=usage) for entry, usage in zip(entries, usages, strict=True)]
 
 
 def words_of(entry: Entry) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from .cleanup import Cleanup
 from .core.actions import CountTokens, Method, ReadFiles, ReadMemory, RunHook, Stage, Summarize
-from .core.entries import Entry, HideEntries, HideSpan
+from .core.entries import Entry
 from .core.estimate import estimate_text
 from .core.events import Counted, Event, FilesRead, HookAnswered, MemoryRead, RestoredFile, Summarized, SummaryFailed
 from .core.levels import auto
@@ -20,6 +20,7 @@ from .core.log import Log
 from .core.messages import Object
 from .core.pairing import pair, rounds
 from .core.rejection import Rejection
+from .core.restore import material
 from .core.state import State
 from .core.tokens import PADDING
 from .core.window import scaled
@@ -127,25 +128,6 @@ def _summarize(ports: Ports, state: State, action: Summarize) -> Doing:
             return (yield from _written(ports, state, action))
         case "native":
             return (yield from _native(ports, state, action))
-
-
-def material(log: Log) -> list[Entry]:
-    """The entries that a summary is made from: all that was said and not thrown away by a snip or a rewind."""
-    gone: set[str] = set()
-    spans: list[tuple[int, int]] = []
-    for placed in log.folds:
-        for change in placed.fold.changes:
-            if isinstance(change, HideEntries):
-                gone.update(change.ids)
-            elif isinstance(change, HideSpan) and not change.stand_ins and placed.fold.level != "server":
-                spans.append((0 if change.first is None else log.position(change.first), log.position(change.last)))
-    if not gone and not spans:
-        return list(log.entries())
-    return [
-        entry
-        for position, entry in enumerate(log.entries(), log.base)
-        if entry.id not in gone and not any(low <= position <= high for low, high in spans)
-    ]
 
 
 class _Sizes:
@@ -336,7 +318,7 @@ def _task(ports: Ports, state: State, action: Summarize) -> flow.Task:
         own_model=own,
         fork=policy.fork,
         estimate=_estimate(state),
-        max_tokens=action.max_tokens,
+        max_tokens=max(1, action.max_tokens - action.max_tokens // 10),  # a tenth is for what code puts beside it (C6, L12)
         instructions=action.instructions,
         direction=action.direction,
         policy=policy,
@@ -353,9 +335,12 @@ def _native(ports: Ports, state: State, action: Summarize) -> Doing:
     high = len(state.log) - 1 if action.last is None else state.log.position(action.last)
     inside = tuple(item.entry for item in state.view.shown() if low <= item.position <= high)
     found = yield Effect(ports.native, (inside,), blocking=True)
-    if isinstance(found, SummaryFailed | Summarized):
+    if isinstance(found, SummaryFailed):
         return found
-    return SummaryFailed(why=f"the provider's compaction gave {type(found).__name__}")
+    if not isinstance(found, Summarized) or not found.block:
+        return SummaryFailed(why=f"the provider's compaction gave no block, but {type(found).__name__}")
+    carried = _composed(ports, state, action, "", "native")
+    return msgspec.structs.replace(found, text=carried.text, method="native", receipt=carried.receipt)
 
 
 def stage_summary(state: State, action: Stage) -> Summarize:

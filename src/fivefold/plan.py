@@ -8,10 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from .core.edits.rebuild import summary_of, with_text
-from .core.entries import Fold, Record
+from .core.entries import Entry, Fold, Record
 from .core.messages import Object
+from .core.remember import KEY, noted
 from .core.repair import violations
-from .core.state import State
+from .core.state import State, Tracking
 from .core.turns import Finding
 from .errors import PlanError
 
@@ -99,15 +100,29 @@ class Plan(NamedTuple):
         if not self.summary or not summary.strip():
             raise PlanError("this plan makes no summary that could be edited" if not self.summary else "the summary may not be empty")
         fold = next(fold for fold in reversed(self.folds) if summary_of(fold))
-        records = tuple(with_text(record, summary) if record is fold else record for record in self.records if isinstance(record, Fold))
-        state = self.base.with_records(*records)
-        return self._replace(state=self.state._replace(log=state.log, view=state.view, ledger=state.ledger))
+        changed = with_text(fold, summary)
+        used = self.base.with_records(*(changed if record is fold else record for record in self.records)).used
+        changed = msgspec.structs.replace(changed, tokens_after=used)
+        tracking = msgspec.structs.replace(self.state.tracking, left=used)
+        state = self.base.with_records(*(_again(record, fold, changed, tracking) for record in self.records))
+        return self._replace(
+            state=self.state._replace(log=state.log, view=state.view, ledger=state.ledger, tracking=tracking, remembered=tracking),
+            levels=tuple(msgspec.structs.replace(row, tokens_after=used) if fold.id in row.folds else row for row in self.levels),
+            events=tuple({**event, "tokens_after": used} if event.get("fold") == fold.id else event for event in self.events),
+        )
 
     def check(self, now: State) -> None:
         """Raises PlanError where the conversation is no longer the one that this was made for (X6)."""
         if now.log is not self.base.log and now.log != self.base.log:
             grown = now.log.record_count - self.base.log.record_count
             raise PlanError(f"the conversation has moved on since this plan was made ({grown:+} records): make a new one")
+
+
+def _again(record: Record, fold: Fold, changed: Fold, tracking: Tracking) -> Record:
+    """A record of a plan whose fold was changed: the note about it says the same of the new one."""
+    if record is fold:
+        return changed
+    return noted(record, tracking) if isinstance(record, Entry) and KEY in record.extra else record
 
 
 def rows_of(emits: Sequence[tuple[str, Object]]) -> tuple[LevelRow, ...]:

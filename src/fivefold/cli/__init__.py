@@ -13,9 +13,12 @@ import sys
 import click
 
 from ..errors import FivefoldError
+from .compact import compact
 from .inspect import inspect
+from .pin import pin
 from .recall import recall
 from .screen import printable_lines
+from .undo import undo
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -28,8 +31,11 @@ def app() -> None:
     """
 
 
+app.add_command(compact)
 app.add_command(inspect)
+app.add_command(pin)
 app.add_command(recall)
+app.add_command(undo)
 
 
 def main() -> None:

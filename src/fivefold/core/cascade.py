@@ -6,6 +6,8 @@ at 100 entries and at 100,000.
 
 from __future__ import annotations
 
+import msgspec
+
 from . import ladder, ops
 from .actions import Action, CountTokens, ExtractMemory, GiveUp, Send, Stage
 from .edits import cut
@@ -29,8 +31,9 @@ def before_request(state: State, out: list[Action], request: RequestDue) -> Stat
     if state.tracking.marked:
         state = snipped(state, out, request.now)
     if unasked and is_main(request.source):
+        before = state.log
         state = cleared(state, out, request.now)
-        state = offered(state, request)
+        state = offered(state, request) if state.log is before else state  # the first path that acts ends it (M1)
     if state.setup.policy.collapse.enabled:
         state = collapsed(state, out, request.now)
     if _should_count(state):
@@ -56,6 +59,7 @@ def decide(state: State, out: list[Action]) -> State:
         return state
     asked = state.tracking.asked
     if asked is not None and not cut.open_calls(state.view):
+        asked = msgspec.structs.replace(asked, source=request.source)  # the thread that its answer belongs to (C4)
         return ladder.begin(ops.track(state, asked=None), out, manual(state, asked))
     why = auto.due(state, request)
     if why is None:
@@ -332,7 +336,7 @@ def background(state: State, out: list[Action], request: RequestDue) -> State:
         up_to = session_memory.due(state.view, ops.sizes(state), state.used, tracking.covered or None, setup.policy.memory, setup.window)
         if up_to is not None:
             out.append(ExtractMemory(up_to=up_to))
-            state = ops.track(state, extracting=True)
+            state = ops.track(state, extracting=True, extracted_at=state.ledger.estimated)
     policy = setup.policy.collapse
     share = 100 * state.used / setup.window.effective
     if policy.enabled and setup.stages and not tracking.staging and policy.stage_percent <= share < policy.block_percent:
@@ -344,7 +348,9 @@ def background(state: State, out: list[Action], request: RequestDue) -> State:
 
 
 def _may_extract(state: State) -> bool:
-    """A look that costs nothing: whether enough has come since the last run for it to be worth a closer one (S1, M7)."""
+    """A look that costs nothing: whether enough has come since the last run began for it to be worth a closer one (S1, M7); a view
+    that a fold has made smaller since tells nothing."""
     tracking, policy, window = state.tracking, state.setup.policy.memory, state.setup.window
     least = policy.first_tokens if tracking.covered is None else policy.grow_tokens
-    return state.ledger.estimated - tracking.extracted_at >= scaled(least, window) // 2
+    grown = state.ledger.estimated - tracking.extracted_at
+    return grown < 0 or grown >= scaled(least, window) // 2

@@ -15,8 +15,8 @@ import msgspec
 from ..errors import FoldError, IllegalEventError, PinError
 from . import cascade, ladder, ops, recover, remember
 from .actions import Action, Done, GiveUp
-from .edits import cut
-from .entries import Entry, Fold, HideSpan, Unfold
+from .edits import cut, rebuild, thinking
+from .entries import Entry, Fold, HideEntries, HideSpan, Unfold
 from .estimate import Measure, measure_entry
 from .events import (
     Cancelled,
@@ -201,13 +201,15 @@ def _noted(state: State, out: list[Action], event: Event) -> State:
     """What only has to be remembered."""
     tracking = state.tracking
     match event:
-        case Staged(first=first, last=last, text=text):
+        case Staged(first=first, last=last, text=text, why=why):
+            if not text.strip():
+                ops.emit(out, "staging_failed", first=first, last=last, why=why)
             return ops.track(state, staging=False, staged=(*tracking.staged, StagedSummary(first, last, text)))
         case MemoryUpdated(covered=covered, why=why):
             if covered is None:
                 ops.emit(out, "extraction_failed", why=why)
-                return ops.track(state, extracting=False, extracted_at=state.ledger.estimated)
-            return ops.track(state, extracting=False, covered=covered, extracted_at=state.ledger.estimated)
+                return ops.track(state, extracting=False)
+            return ops.track(state, extracting=False, covered=covered)
         case Marked(ids=ids):
             return ops.track(state, marked=(*tracking.marked, *(id for id in ids if id not in tracking.marked)))
         case Pinned(name=name, text=text):
@@ -251,26 +253,29 @@ def _replied(state: State, out: list[Action], event: Replied) -> State:
         last_response=event.now,
         suppressed=state.tracking.suppressed and not any(entry.usage for entry in event.entries),
     )
+    for edit in event.applied:
+        ops.emit(out, "server_edited", **msgspec.structs.asdict(edit))
     return _provider_compacted(state, out, event)
 
 
 def _provider_compacted(state: State, out: list[Action], event: Replied) -> State:
-    """A compaction block that the provider made stands for all before it (E7)."""
+    """A compaction block that the provider made stands for all messages before it (E7); what is pinned is put behind it (X7)."""
     for entry in event.entries:
         made = [block for block in entry.blocks if isinstance(block, Compaction) and block.data.get("content") is not None]
-        position = state.log.position(entry.id)
-        if made and position > state.log.base:
-            last = state.log.entry_at(position - 1).id
+        view = state.view
+        span = cut.span(view, cut.head_end(view, ops.sizes(state), 0), cut.place_of(view, entry.id) or 0) if made else None
+        if span is not None:
             fold = Fold(
                 id=cut.fold_id(state.log),
                 level="server",
-                changes=(HideSpan(last=last),),
+                changes=(HideSpan(first=span.first, last=span.last),),
                 why="the provider's own compaction (E7)",
                 time=event.now,
                 tokens_before=state.used,
             )
             state = ops.append(state, out, fold)
             ops.emit(out, "folded", level="server", path="compaction", fold=fold.id, why=fold.why)
+            state = ops.pin_again(state, out, fold, view.sent())
     return state
 
 
@@ -293,8 +298,8 @@ def _one_level(state: State, out: list[Action], event: CompactAsked) -> State:
             state = cascade.superseded(cascade.snipped(state, out, event.now) if state.tracking.marked else state, out, event.now, least=1)
         case "micro":
             keep = state.setup.policy.micro.keep_results
-            state = cascade.capped(state, out, event.now, everything=True)
             state = cascade.clear(state, out, event.now, "asked for (M8)", keep=keep) or state
+            state = cascade.capped(state, out, event.now, everything=True)
         case _:
             while state.tracking.staged:
                 state, _ = cascade.commit_one(state, out, event.now)
@@ -315,7 +320,7 @@ def _partial(state: State, out: list[Action], event: CompactAsked) -> State:
     if event.direction == "up_to":
         start, stop = cut.head_end(view, ops.sizes(state), scaled(2_000, state.setup.window)), cut.back(legal, at)
     else:
-        start, stop = cut.back(legal, at), cut.back(legal, len(view))
+        start, stop = max(cut.back(legal, at), cut.head_end(view, ops.sizes(state), 0)), cut.back(legal, len(view))
     span = cut.span(view, start, stop)
     if span is None:
         why = f"there is nothing to fold {event.direction.replace('_', ' ')} entry {event.pivot!r}"
@@ -340,11 +345,26 @@ def _partial(state: State, out: list[Action], event: CompactAsked) -> State:
 
 
 def _undone(state: State, out: list[Action], event: Undone) -> State:
-    """Folds taken back, all or none (X5)."""
+    """Folds taken back, all or none (X5); with them what they had put behind the end, and thinking bound to what they showed (I7)."""
     if not event.folds:
         raise FoldError("there is no fold to take back")
+    since = min((placed.at for placed in state.log.folds if placed.fold.id in event.folds), default=0)
     state = ops.append(state, out, *(Unfold(fold=id, time=event.now) for id in event.folds))
-    return ops.track(state, left=None, failed_on="")
+    shown = state.view.shown()
+    changed = next((i for i, item in enumerate(shown) if item.position >= since and item.side == 0), len(shown))
+    bound = thinking.bound(state.view, state.setup.model, changed)
+    if bound.way == "wait" and not state.setup.policy.thinking.drop_setting:
+        raise FoldError("a tool loop is open whose thinking is bound to these folds (I7): take them back when it has ended")
+    undone = {record.fold for record in state.log.records() if isinstance(record, Unfold)}
+    left = tuple(item.entry.id for item in shown if rebuild.fold_of(item.entry.id) in undone)
+    changes = thinking.settled((HideEntries(left),) if left else (), bound)
+    if changes:
+        state = ops.append(
+            state, out, Fold(id=cut.fold_id(state.log), level="undo", changes=changes, why="left by folds taken back", time=event.now)
+        )
+    waiting = tuple(entry for entry in state.tracking.waiting if rebuild.fold_of(entry.id) not in undone)
+    drop = state.tracking.drop_thinking or bound.way == "wait"
+    return ops.track(state, left=None, failed_on="", staged=(), waiting=waiting, drop_thinking=drop)
 
 
 def _cancelled(state: State, out: list[Action]) -> State:

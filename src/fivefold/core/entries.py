@@ -38,6 +38,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cache_write_1h: int = 0
     """The part of ``cache_write`` that was written with the one-hour lifetime."""
     iterations: tuple[Iteration, ...] = ()
+    cleared: int = 0
+    """Input that the provider's own edits took out before it counted the rest (E6)."""
 
     @property
     def size(self) -> int:
@@ -54,6 +56,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             self.thinking + other.thinking,
             self.cache_write_1h + other.cache_write_1h,
             self.iterations + other.iterations,
+            self.cleared + other.cleared,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from .entries import Entry, Target, Usage
+from .levels.server_edits import Applied
 from .messages import Object
 from .rejection import Rejection
 
@@ -49,6 +50,8 @@ class Replied(_Event, frozen=True, kw_only=True, tag="replied"):
     entries: tuple[Entry, ...]
     now: float
     source: str = "main"
+    applied: tuple[Applied, ...] = ()
+    """What the provider says it cleared in this request (E6)."""
 
 
 class RequestRejected(_Event, frozen=True, kw_only=True, tag="request_rejected"):
@@ -143,11 +146,14 @@ class SummaryFailed(_Event, frozen=True, kw_only=True, tag="summary_failed"):
 
 
 class Staged(_Event, frozen=True, kw_only=True, tag="staged"):
-    """A summary made beforehand for a finished stretch (X4). Comes in whenever it is ready."""
+    """A summary made beforehand for a finished stretch (X4). Comes in whenever it is ready. No text: none came, and the stretch is
+    not tried again."""
 
     first: str
     last: str
     text: str
+    why: str = ""
+    """Why none came."""
 
 
 class MemoryUpdated(_Event, frozen=True, kw_only=True, tag="memory_updated"):

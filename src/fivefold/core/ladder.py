@@ -18,7 +18,7 @@ from .events import FilesRead, HookAnswered, MemoryRead, Summarized, SummaryFail
 from .levels import auto, session_memory
 from .messages import Object
 from .pairing import is_speech
-from .restore import recent_files
+from .restore import material, recent_files
 from .state import Phase, Rung, State, Work
 from .window import scaled
 
@@ -176,11 +176,14 @@ def _span(state: State, rung: Rung) -> cut.Span | str:
 
 
 def _model_cut(state: State, rung: Rung, sizes: list[int], start: int) -> int:
-    """Where a model's summary ends: before the kept tail, or before what has not been answered (A8). A tail with which the rebuilt
-    view could not be a success is not tried: a summary for it would be paid for in vain (A7, A11)."""
+    """Where a model's summary ends: before the kept tail, or before what has not been answered (A8); only the last step takes in the
+    newest calls and results too. A tail with which the rebuilt view could not be a success is not tried: a summary for it would be
+    paid for in vain (A7, A11)."""
     view, policy, window = state.view, state.setup.policy.summary, state.setup.window
     legal, speech = cut.legal(view), cut.speech_start(view)
-    end = cut.back(legal, speech, start)
+    end = cut.back(legal, speech if rung.files == 0.0 else cut.unanswered_start(view), start)
+    if rung.method == "native":
+        end = cut.back_to_other_role(view, legal, end, start)
     if rung.tail != "kept":
         return end
     room = _room(state, sizes, start)
@@ -197,7 +200,7 @@ def _model_cut(state: State, rung: Rung, sizes: list[int], start: int) -> int:
     at = cut.back(legal, at, start)
     while at < end and sum(sizes[at:]) > room:
         at = cut.forward(legal, at + 1)
-    return min(at, end)
+    return cut.back_to_other_role(view, legal, min(at, end), start) if rung.method == "native" else min(at, end)
 
 
 def _room(state: State, sizes: list[int], start: int) -> int:
@@ -235,7 +238,7 @@ def hook_answered(state: State, out: list[Action], event: HookAnswered) -> State
     for why in event.failed:
         ops.emit(out, "hook_failed", hook=event.name, why=why)
     if event.name == "post_compact":
-        return conclude(rebuilt.put_back(state, out, event.context, work_of(state).now), out)
+        return conclude(rebuilt.put_back(state, out, work_of(state), event.context), out)
     if event.name == "session_start":
         return settle(at_work(state, context=event.context), out)
     if event.veto:
@@ -249,9 +252,10 @@ def memory_read(state: State, out: list[Action], event: MemoryRead) -> State:
     """The session memory, or that there is none."""
     if event.running:
         ops.emit(out, "memory_wait_over")
-    if event.text is not None and state.tracking.covered is None:
+    text = event.text if event.text and event.text.strip() else None  # an empty one is none (S4)
+    if text is not None and state.tracking.covered is None:
         ops.emit(out, "memory_resumed")
-    return advance(at_work(state, memory=event.text, memory_read=True), out)
+    return advance(at_work(state, memory=text, memory_read=True), out)
 
 
 def files_read(state: State, out: list[Action], event: FilesRead) -> State:
@@ -295,8 +299,7 @@ def settle(state: State, out: list[Action]) -> State:
     """Put the summary and what is restored together, and see whether it is a success (A7, A11)."""
     work, setup = work_of(state), state.setup
     if setup.restores and work.files is None:
-        entries = list(state.view.entries())
-        paths = tuple(read.path for read in recent_files(entries, setup.policy.restore.files))
+        paths = tuple(read.path for read in recent_files(material(state.log), setup.policy.restore.files))
         return _wait(state, out, ReadFiles(paths=paths), "files_read")
     if "session_start" in setup.hooks and work.context is None:
         return _wait(state, out, RunHook(name="session_start", payload={**_payload(state), "source": "compact"}), "hook_answered")

@@ -8,10 +8,10 @@ import msgspec
 
 from . import ops, restore
 from .actions import Action
-from .edits import cut, rebuild, thinking
-from .entries import Entry, Fold
+from .edits import cut, rebuild, shorten, thinking
+from .entries import Entry, Fold, ReplaceBlocks
 from .events import Summarized
-from .levels import auto
+from .levels import auto, caps
 from .levels.cached import CachedEdits
 from .messages import Object, Text
 from .repair import violations
@@ -34,9 +34,16 @@ def candidate(state: State, work: Work) -> Candidate | str:
     log, view = state.log, state.view
     if not work.last or (work.level != "partial" and log.position(work.last) + 1 < cut.covered_until(view)):
         return "the summary does not reach as far as the one before it"
+    if not (summary.text.strip() or summary.block):
+        return "the summary is empty (L3)"
     shown = view.shown()
     start = next((i for i, item in enumerate(shown) if item.position >= log.position(work.first)), len(shown))
     stop = next((i for i, item in enumerate(shown) if item.position > log.position(work.last)), len(shown))
+    while work.level != "partial" and 0 < start < stop and cut.stands_in(shown[start - 1]):
+        start -= 1  # what an earlier fold put in front of it goes with it
+        work = msgspec.structs.replace(work, first=log.entry_at(max(log.base, shown[start].position)).id)
+    if not cut.legal(view)[stop]:
+        return "the summary ends inside a response, or behind a call that it takes from its result (I1, I2, I9)"
     text, last, drop = summary.text, work.last, False
     bound = thinking.bound(view, state.setup.model, start, range(stop, len(shown)))
     if summary.block:
@@ -62,13 +69,25 @@ def candidate(state: State, work: Work) -> Candidate | str:
         extra=_extra(work, summary),
     )
     fold = msgspec.structs.replace(built.fold, changes=thinking.settled(built.fold.changes, bound), usage=work.usage)
-    return _weighed(state, work, Candidate(fold, built.waiting, drop))
+    made = Candidate(fold, built.waiting, drop)
+    found = _weighed(state, work, made)
+    if isinstance(found, str) and not summary.middle:
+        shorter = _weighed(state, work, made, stop)
+        return found if isinstance(shorter, str) else shorter
+    return found
 
 
-def _weighed(state: State, work: Work, found: Candidate) -> Candidate | str:
-    """The candidate with its size, where that is a success and breaks nothing."""
+def _weighed(state: State, work: Work, found: Candidate, kept: int | None = None) -> Candidate | str:
+    """The candidate with its size, where that is a success and breaks nothing. ``kept``: where what stays begins; then its largest
+    results are shortened first, as far as that is what it takes (R3)."""
     new = state.with_records(found.fold)
     waiting = sum(state.measure(entry).tokens for entry in found.waiting)
+    if kept is not None and work.level != "partial":
+        shorter = _shortened(state, work, new.used + waiting, kept)
+        if shorter is None:
+            return "the kept part cannot be made small enough"
+        found = found._replace(fold=msgspec.structs.replace(found.fold, changes=(*found.fold.changes, shorter)))
+        new = state.with_records(found.fold)
     after = new.used + waiting
     if work.level == "partial":
         reason = f"{after:,} tokens are not fewer than {work.before:,}" if after >= work.before else None
@@ -77,6 +96,23 @@ def _weighed(state: State, work: Work, found: Candidate) -> Candidate | str:
     if reason is None:
         reason = _broken(state, new)
     return reason or found._replace(fold=msgspec.structs.replace(found.fold, tokens_after=after))
+
+
+def _shortened(state: State, work: Work, after: int, kept: int) -> ReplaceBlocks | None:
+    """The change that shortens the largest results of the kept part by what a rebuilt view of ``after`` tokens has too much."""
+    known = state.ledger.calibration
+    surplus = int((after - auto.most(work.before, state.setup, work.must_fit)) / max(0.01, state.tracking.correction)) + 1
+    for margin in (1.1, 1.0):  # the height that results are cut to is an estimate
+        change = caps.trim(
+            state.view.shown(kept),
+            int(surplus * margin),
+            lambda text: known.apply(ops.tokens_of(state, text)),
+            least=shorten.LEAST_CHARS // 3,
+            pinned=ops.pinned(state),
+        )
+        if change is not None:
+            return change
+    return None
 
 
 def _broken(state: State, new: State) -> str | None:
@@ -94,16 +130,20 @@ def _parts(state: State, work: Work, summary: Summarized, text: str, last: str, 
     view, policy = state.view, state.setup.policy.restore
     share = work.rungs[0].files
     kept = range(stop, len(view))
-    middle = tuple((target, short) for target, short in summary.middle if state.log.position(target.entry) > state.log.position(last))
+    pinned, end = ops.pinned(state), state.log.position(last)
+    middle = tuple(one for one in summary.middle if state.log.position(one[0].entry) > end and one[0].entry not in pinned)
     put_back = share > 0
+    carried = (text,) if summary.block and text else ()  # nothing may stand between a block and what was kept (L10, I7)
+    pins = ops.pins_not_in(state, (item.entry for item in view.shown() if not state.log.position(work.first) <= item.position <= end), text)
+    given = restore.not_shown(view, work.attachments, kept)
     return rebuild.Parts(
-        text=text,
+        text="" if summary.block else text,
         first=work.first,
         last=last,
         middle=middle,
         standing=summary.standing,
-        files=restore.files(state, work.files or (), share, restore.kept_files(view, stop)),
-        attachments=restore.texts(state, restore.not_shown(view, work.attachments, kept), policy.skills_tokens),
+        files=restore.files(state, work.files or (), share, restore.kept_files(view, stop, {target.entry for target, _ in middle})),
+        attachments=(*carried, *pins, *restore.texts(state, given, policy.skills_tokens, each=policy.skill_tokens)),
         context=restore.texts(state, restore.not_shown(view, work.context or (), kept), policy.hook_tokens)
         if put_back or work.context
         else (),
@@ -138,7 +178,8 @@ def applied(state: State, out: list[Action], work: Work, found: Candidate) -> St
     """Append it and set everything back that a compaction sets back (A6, A9, M6)."""
     fold, tracking = found.fold, state.tracking
     chain = auto.began(work.asked, tracking)
-    state = ops.append(state, out, fold)
+    before = state.view
+    state = ops.pin_again(ops.append(state, out, fold), out, fold, before.sent())
     method = work.summary.method if work.summary is not None else ""
     state = ops.track(
         state,
@@ -149,11 +190,11 @@ def applied(state: State, out: list[Action], work: Work, found: Candidate) -> St
         failed_at=None,
         failed_under=auto.fingerprint(state.setup),
         failed_on="",
-        summary_failures=_summary_failures(state, work),
+        summary_failures=_summary_failures(state, work, applied=True),
         left=fold.tokens_after,
         covered=f"{fold.id}.summary" if method == "memory" else ("" if tracking.covered is not None else None),
-        staged=(),
-        staging=False,
+        staged=() if is_main(work.source) else tracking.staged,
+        staging=tracking.staging and not is_main(work.source),
         cached=CachedEdits() if is_main(work.source) else tracking.cached,
         marked=(),
         asked=None,
@@ -179,18 +220,23 @@ def applied(state: State, out: list[Action], work: Work, found: Candidate) -> St
     return state._replace(work=msgspec.structs.replace(work, applied=fold.id))
 
 
-def _summary_failures(state: State, work: Work) -> int:
-    """How many model summaries have failed in a row, under what the conversation runs under now."""
+def _summary_failures(state: State, work: Work, *, applied: bool) -> int:
+    """How many times in a row a model was asked and its summary could not be used, under what the conversation runs under now: none
+    came, or with it the view was no success (A7)."""
     known = state.tracking.summary_failures if state.tracking.failed_under == auto.fingerprint(state.setup) else 0
-    if work.failed_calls:
-        return known + 1
-    return 0 if work.calls else known
+    if not (work.calls or work.failed_calls):
+        return known
+    return 0 if applied and work.summary is not None and work.summary.method in ("model", "native") else known + 1
 
 
 def failed(state: State, out: list[Action], work: Work) -> State:
     """What a failure leaves behind: the same input is not tried again, and so many in a row open the breaker (A6, A10)."""
     under = auto.fingerprint(state.setup)
-    changes: dict[str, object] = {"failed_on": auto.input_of(state), "asked": None, "summary_failures": _summary_failures(state, work)}
+    changes: dict[str, object] = {
+        "failed_on": auto.input_of(state),
+        "asked": None,
+        "summary_failures": _summary_failures(state, work, applied=False),
+    }
     if work.trigger != "auto":
         changes["failed_under"] = under
     else:
@@ -201,14 +247,22 @@ def failed(state: State, out: list[Action], work: Work) -> State:
     return ops.track(state, **changes)
 
 
-def put_back(state: State, out: list[Action], texts: tuple[str, ...], now: float) -> State:
-    """Texts of post-compact hooks as attachments, within their budget; they wait while a call is open (C1, C5)."""
-    entries = tuple(
-        Entry(id=f"{state.tracking.turn_id}.hook{i}", kind="attachment", blocks=(Text(text),), time=now)
-        for i, text in enumerate(restore.texts(state, texts, state.setup.policy.restore.hook_tokens), 1)
+def put_back(state: State, out: list[Action], work: Work, texts: tuple[str, ...]) -> State:
+    """Texts of post-compact hooks as attachments, within their budget and as far as the view stays a success (A11); they wait while a
+    call is open (C1, C5)."""
+    most = work.before - 1 if work.level == "partial" else auto.most(work.before, state.setup, work.must_fit)
+    room, chosen = most - state.used, []
+    for text in restore.texts(state, texts, state.setup.policy.restore.hook_tokens):
+        room -= state.ledger.calibration.apply(ops.tokens_of(state, text))
+        if room >= 0:
+            chosen.append(text)
+        else:
+            ops.emit(out, "restore_skipped", what="text of a post-compact hook: no room")
+    return ops.attach(
+        state,
+        out,
+        tuple(
+            Entry(id=f"{state.tracking.turn_id}.hook{i}", kind="attachment", blocks=(Text(text),), time=work.now)
+            for i, text in enumerate(chosen, 1)
+        ),
     )
-    if not entries:
-        return state
-    if cut.open_calls(state.view):
-        return ops.track(state, waiting=(*state.tracking.waiting, *entries))
-    return ops.append(state, out, *entries)

@@ -7,7 +7,7 @@ import msgspec
 
 from . import cascade, ladder, ops
 from .actions import Action, End, GiveUp
-from .edits import media, shorten
+from .edits import cut, media, shorten
 from .entries import ReplaceBlocks
 from .events import RequestDue, RequestRejected
 from .levels import auto, caps
@@ -16,6 +16,8 @@ from .sources import NEVER_FOR
 from .state import Phase, State, Work
 from .window import window_of
 
+LEAST_WINDOW = 4_096
+"""No window is smaller (W7): a refusal of less was about something else."""
 MARGIN = 0.95
 """Of what a provider takes, so much is aimed at: its count and ours differ."""
 
@@ -55,21 +57,32 @@ def _give_up(state: State, out: list[Action], end: End, refusal: Rejection) -> S
 
 
 def _learned(state: State, out: list[Action], refusal: Rejection) -> State:
-    """A window that an error names, where it is smaller than the one believed in, holds from now on in this conversation (W9);
-    and a true count corrects ours until the next response."""
+    """A window that an error names or proves, where it is smaller than the one believed in, holds from now on in this conversation
+    (W9); and a true count corrects ours until the next response."""
     if refusal.why not in ("too_long", "output_too_large"):
         return state
-    setup = state.setup
-    if refusal.limit is not None and state.ledger.accepted < refusal.limit < setup.window.context:
-        window = window_of(refusal.limit, setup.model.max_output, setup.policy.window, auto=setup.policy.auto.enabled)
-        ops.emit(out, "window_learned", window=refusal.limit, believed=setup.window.context)
+    setup, limit = state.setup, refusal.limit or _proven(state, refusal)
+    if limit is not None and state.ledger.accepted < limit < setup.window.context:
+        window = window_of(limit, setup.model.max_output, setup.policy.window, auto=setup.policy.auto.enabled)
+        ops.emit(out, "window_learned", window=limit, believed=setup.window.context)
         state = state._replace(setup=msgspec.structs.replace(setup, window=window))
-        state = ops.track(state, learned_window=refusal.limit)
+        state = ops.track(state, learned_window=limit)
     if refusal.actual is not None and refusal.gap is not None:
         counted = state.ledger.size().used
         if refusal.actual > counted > 0:
             state = ops.track(state, correction=refusal.actual / counted)
     return state
+
+
+def _proven(state: State, refusal: Rejection) -> int | None:
+    """What the window is smaller than, where an error tells no limit: what was sent, and no count of ours is under the true one (T1).
+    An answer that ended for lack of room proves nothing of the kind; where the output asked for may have been counted too, it is
+    added."""
+    if refusal.why != "too_long" or refusal.status is None or refusal.status < 400:
+        return None
+    asked = 0 if state.sent is None or state.setup.family == "anthropic" else state.sent.max_tokens or 0
+    proven = (state.used if refusal.actual is None else refusal.actual) + asked - 1
+    return proven if proven >= LEAST_WINDOW else None
 
 
 def _again(state: State, out: list[Action], request: RequestDue, transition: str, **fields: int) -> State:
@@ -133,7 +146,9 @@ def _media_fold(
 ) -> State | None:
     if change is None:
         return None
-    folded = ops.fold_small(state, out, "reactive", change, now, "media refused (R4)", at=_first(state, change), path="media")
+    # One medium less is less to refuse, though a text about a small one may hold more tokens than it did.
+    small = ops.weigh(state, "reactive", change, now, "media refused (R4)", at=_first(state, change), must_gain=False)
+    folded = None if small is None else ops.commit(state, out, small, "media")
     if folded is None or not send:
         return folded
     return _again(folded, out, request, "media_retry", media=len(change.targets))
@@ -154,6 +169,10 @@ def _shorter(state: State, out: list[Action], request: RequestDue, refusal: Reje
     trimmed = _trimmed(state, out, now, must_fit)
     if trimmed is not None:
         return _again(trimmed, out, request, "reactive_compact_retry")
+    lighter = _lighter(state, out, now, must_fit)
+    if lighter is not None and auto.failure_of(state.used, lighter.used, state.setup, must_fit) is None:
+        return _again(lighter, out, request, "reactive_compact_retry")
+    state = lighter or state
     work = Work(
         trigger="reactive",
         level="reactive",
@@ -195,3 +214,23 @@ def _trimmed(state: State, out: list[Action], now: float, must_fit: int | None) 
     if small is None or auto.failure_of(used, small.after.used, state.setup, must_fit) is not None:
         return None
     return ops.commit(state, out, small, "trim")
+
+
+def _lighter(state: State, out: list[Action], now: float, must_fit: int | None) -> State | None:
+    """Media of what no summary can take in left out, as many as need be, where that part alone is too large (R3); None where it is
+    not, or holds none."""
+    view, most = state.view, auto.most(state.used, state.setup, must_fit)
+    start = cut.unanswered_start(view)
+    held = state.ledger.calibration.apply(sum(ops.sizes(state)[start:])) * state.tracking.correction + auto.fixed(state).overhead
+    pinned = ops.pinned(state)
+    found = [medium for medium in media.largest_first(view.shown(start)) if medium.target.entry not in pinned]
+    small = None
+    counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count < len(found)]
+    for count in (*counts, len(found)) if held > most else ():
+        change = media.stubbed(found[:count], "left out, there was no room for it")
+        small = (
+            None if change is None else ops.weigh(state, "reactive", change, now, "too large with its media (R3)", at=_first(state, change))
+        )
+        if small is not None and held - (state.used - small.after.used) <= most:
+            break
+    return None if small is None else ops.commit(state, out, small, "media")

@@ -17,7 +17,7 @@ from .state import Tracking
 KEY = "fivefold_state"
 KEPT = (
     "compacted", "turn_id", "failures", "failed_at", "failed_under", "failed_on", "summary_failures", "left", "covered",
-    "learned_window", "staged", "pins", "marked", "drop_thinking", "said",
+    "learned_window", "staged", "pins", "marked", "waiting", "drop_thinking", "said",
 )  # fmt: skip
 """What is worth a note when it changes; the rest starts anew, or is known from the log."""
 
@@ -31,9 +31,14 @@ def changed(before: Tracking, after: Tracking) -> bool:
 
 def note(tracking: Tracking, log: Log, *, time: float | None) -> Entry:
     """The note that keeps it: just what is worth one, so that nothing that ends with a process is taken up again (M3, R9)."""
+    return noted(Entry(id=cut.fold_id(log).replace("fold", "state", 1), kind="note", time=time), tracking)
+
+
+def noted(entry: Entry, tracking: Tracking) -> Entry:
+    """The same note about another record."""
     kept = msgspec.structs.replace(Tracking(), **dict(zip(KEPT, _kept(tracking), strict=True)))
-    name = cut.fold_id(log).replace("fold", "state", 1)
-    return Entry(id=name, kind="note", time=time, extra={KEY: msgspec.to_builtins(kept)})
+    as_read = msgspec.json.decode(msgspec.json.encode(kept))  # no tuples: a log read back has to equal the log that was written
+    return msgspec.structs.replace(entry, extra={KEY: as_read})
 
 
 def recalled(log: Log) -> Tracking | None:

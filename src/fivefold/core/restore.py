@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from . import ops
 from .edits.shorten import head_and_tail
-from .entries import Entry
+from .entries import Entry, HideEntries, HideSpan
 from .events import RestoredFile
+from .log import Log
 from .messages import Text, ToolResult, ToolUse
 from .pairing import pair
 from .state import State
@@ -27,6 +28,25 @@ class Read(NamedTuple):
     entry: str
 
 
+def material(log: Log) -> list[Entry]:
+    """The entries that a summary is made from and files are put back for: all that was said and not thrown away by a snip or a rewind."""
+    gone: set[str] = set()
+    spans: list[tuple[int, int]] = []
+    for placed in log.folds:
+        for change in placed.fold.changes:
+            if isinstance(change, HideEntries):
+                gone.update(change.ids)
+            elif isinstance(change, HideSpan) and not change.stand_ins and placed.fold.level != "server":
+                spans.append((0 if change.first is None else log.position(change.first), log.position(change.last)))
+    if not gone and not spans:
+        return list(log.entries())
+    return [
+        entry
+        for position, entry in enumerate(log.entries(), log.base)
+        if entry.id not in gone and not any(low <= position <= high for low, high in spans)
+    ]
+
+
 def recent_files(entries: Sequence[Entry], count: int) -> list[Read]:
     """The files read most recently, the newest first, each once."""
     found: dict[str, str] = {}
@@ -42,9 +62,9 @@ def recent_files(entries: Sequence[Entry], count: int) -> list[Read]:
     return [Read(path, entry) for path, entry in found.items()]
 
 
-def kept_files(view: View, kept_from: int) -> set[str]:
-    """The files that a part of a view shows in full."""
-    shown = [item for item in view.shown()[kept_from:] if not item.edits.texts]
+def kept_files(view: View, kept_from: int, shrunk: Container[str] = ()) -> set[str]:
+    """The files that a part of a view shows in full; ``shrunk``: entries of it that are about to show less."""
+    shown = [item for item in view.shown()[kept_from:] if not item.edits.texts and item.entry.id not in shrunk]
     entries = [item.entry for item in shown]
     by_id = {item.entry.id for item in shown}
     return {read.path for read in recent_files(entries, len(entries)) if read.entry in by_id}
@@ -65,14 +85,17 @@ def files(state: State, read: Sequence[RestoredFile], share: float, kept: set[st
     return tuple(chosen)
 
 
-def texts(state: State, given: Sequence[str], budget: int) -> tuple[str, ...]:
-    """Attachments or hook texts within one budget, in order; what is already verbatim in view is not put back twice."""
-    left = scaled(budget, state.setup.window)
+def texts(state: State, given: Sequence[str], budget: int, *, each: int | None = None) -> tuple[str, ...]:
+    """Attachments or hook texts within one budget, in order, ``each`` within its own; what is already verbatim in view is not put
+    back twice."""
+    window = state.setup.window
+    left = scaled(budget, window)
+    most = left if each is None else scaled(each, window)
     chosen: list[str] = []
     for text in given:
         if not text.strip() or text in chosen or left <= 0:
             continue
-        short = _within(state, text, left, SHORTENED)
+        short = _within(state, text, min(most, left), SHORTENED)
         left -= ops.tokens_of(state, short)
         chosen.append(short)
     return tuple(chosen)

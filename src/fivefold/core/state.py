@@ -15,7 +15,7 @@ import msgspec
 
 from .actions import Method
 from .economics import Model
-from .entries import Entry, Record, Usage
+from .entries import Entry, Fold, Record, Usage
 from .estimate import Measure
 from .events import CompactAsked, RequestDue, RestoredFile, Summarized, Trigger
 from .levels.cached import CachedEdits
@@ -77,7 +77,7 @@ class Tracking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Last entry that the session memory covers."""
     extracting: bool = False
     extracted_at: int = 0
-    """Unpadded tokens of the view when an extraction last ended: a cheap first look at whether another is due."""
+    """Unpadded tokens of the view when an extraction last began: a cheap first look at whether another is due."""
     learned_window: int | None = None
     """A window that an error has named (W9)."""
     correction: float = 1.0
@@ -225,9 +225,11 @@ class State(NamedTuple):
         view = self.view.advance(log)
         return self._replace(log=log, view=view, ledger=self.ledger.advance(view, self.measure))
 
-    def tracked(self, tracking: Tracking) -> State:
-        """With another record of what is not in the log."""
-        return self._replace(tracking=tracking)
+    def with_weighed(self, fold: Fold, weighed: State) -> State:
+        """With a fold that was weighed already, and now says its size: view and ledger are those of ``weighed``."""
+        log = self.log.append(fold)
+        view = weighed.view.under(log)
+        return self._replace(log=log, view=view, ledger=weighed.ledger.under(view))
 
     @property
     def used(self) -> int:

@@ -9,9 +9,10 @@ fold has changed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
-from .entries import SHOWN_AS, Entry, Head, Record
+from .entries import SHOWN_AS, Entry, Head, Record, Usage
 from .estimate import Measure, encode_json, estimate_json, measure_blocks
 from .generation import Generation
 from .log import Log
@@ -163,6 +164,12 @@ class Ledger:
             new._add(shown.entry, measure(shown.entry) if shown.entry.kind in SHOWN_AS else NOTHING, fresh=True)
         return new
 
+    def under(self, view: View) -> Ledger:
+        """The same ledger for a view that shows the same."""
+        new = copy(self)
+        new.view = view
+        return new
+
     def _load(self, view: View, measure: Measurer, known: dict[int, Measure]) -> None:
         self.view = view
         self._measures: list[Measure] = []
@@ -196,17 +203,19 @@ class Ledger:
         self.bytes += measured.bytes
         self.uncertain += measured.uncertain
         if own and response is not None and response.fresh and entry.usage is not None and entry.source in ("main", "sdk"):
-            self._anchor_at(response, entry.usage.size, entry.usage.size - entry.usage.output)
+            self._anchor_at(response, entry.usage)
 
-    def _anchor_at(self, response: _Response, size: int, counted: int) -> None:
+    def _anchor_at(self, response: _Response, usage: Usage) -> None:
+        """What is sent is what was counted and what the provider took out before that (E6)."""
+        size, counted = usage.size, usage.size - usage.output
         if size <= 0:
             return
-        self._odd = not _plausible(size, response.before)
+        self._odd = not _plausible(size + usage.cleared, response.before)
         if self._odd:
             return
         self._anchor = _Anchor(response, size, response.since)
         if counted > 0:
-            self.calibration = self.calibration.learn(Sample(counted, response.before))
+            self.calibration = self.calibration.learn(Sample(counted + usage.cleared, response.before))
 
 
 def overhead_of(head: Head, generation: Generation = "unknown", image_cap: int = CAP_OLD) -> Measure:

@@ -22,6 +22,7 @@ import msgspec
 from .entries import SHOWN_AS, Change, Entry, Fold, HideEntries, HideSpan, HideThinking, ReplaceBlocks, Target, Unfold
 from .log import Log, PlacedFold
 from .messages import Block, Text, ToolResult, is_thinking
+from .pairing import Pairing, pair
 
 
 class Edits(NamedTuple):
@@ -72,10 +73,11 @@ def _edit_block(block: Block, index: int, texts: Mapping[tuple[int, int | None],
 class View:
     """A log as the model is shown it. A value like the log: carried on by ``advance``, never changed."""
 
-    __slots__ = ("_items", "_length", "log")
+    __slots__ = ("_items", "_length", "_pairing", "log")
 
     def __init__(self, log: Log, items: list[Shown]) -> None:
         self.log = log
+        self._pairing: Pairing | None = None
         self._items = items
         self._length = len(items)
 
@@ -96,6 +98,13 @@ class View:
     def entries(self, start: int = 0) -> Iterator[Entry]:
         """The entries as shown, notes and boundaries included."""
         return (self._items[i].entry for i in range(start, self._length))
+
+    @property
+    def pairing(self) -> Pairing:
+        """Which of its calls and results belong together; places count the entries shown. Found once for each view."""
+        if self._pairing is None:
+            self._pairing = pair(list(self.entries()))
+        return self._pairing
 
     def sent(self) -> Iterator[Entry]:
         """The entries that go to the model."""
@@ -121,7 +130,7 @@ class View:
                     view = View(log, _apply(view._items[: view._length], PlacedFold(record, position, seq), log))
                 case Unfold():
                     return view_of(log)
-        return view._at(log)
+        return view.under(log)
 
     def _precedes(self, log: Log) -> bool:
         """Whether ``log`` goes on from this view's log: they hold the same record where this one ends."""
@@ -130,17 +139,18 @@ class View:
 
     def _push(self, item: Shown) -> View:
         new = object.__new__(View)
-        new.log = self.log
+        new.log, new._pairing = self.log, None
         new._items = self._items if len(self._items) == self._length else self._items[: self._length]
         new._items.append(item)
         new._length = self._length + 1
         return new
 
-    def _at(self, log: Log) -> View:
+    def under(self, log: Log) -> View:
+        """The same view of another log that shows the same."""
         if self.log is log:
             return self
         new = object.__new__(View)
-        new.log, new._items, new._length = log, self._items, self._length
+        new.log, new._items, new._length, new._pairing = log, self._items, self._length, self._pairing
         return new
 
 

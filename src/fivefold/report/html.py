@@ -83,31 +83,45 @@ def _step(top: float) -> int:
         size *= 10
 
 
-def render(report: Report) -> str:
-    """The page as text."""
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """Templates of this folder, everything in them escaped."""
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("fivefold", "report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"tokens": meter.tokens, "size": meter.size}
-    return environment.get_template("page.html").render(
-        report=report,
-        chart=chart(report),
-        level_words=meter.LEVEL_WORDS,
-        source_words=meter.SOURCE_WORDS,
-        width=WIDTH,
-        height=HEIGHT,
-        left=LEFT,
-        top=TOP,
+    made.filters |= {"tokens": meter.tokens, "size": meter.size}
+    return made
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            report=report,
+            chart=chart(report),
+            level_words=meter.LEVEL_WORDS,
+            source_words=meter.SOURCE_WORDS,
+            width=WIDTH,
+            height=HEIGHT,
+            left=LEFT,
+            top=TOP,
+        )
     )
 
 
 def write_page(report: Report, path: Path) -> None:
     """Write the page. Raises InputError where it cannot be written."""
+    write_text(render(report), path)
+
+
+def write_text(page: str, path: Path) -> None:
+    """Write a page's text. Raises InputError where it cannot be written."""
     try:
-        path.write_text(render(report), encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path=str(path)) from None

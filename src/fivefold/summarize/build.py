@@ -1,259 +1,240 @@
-"""From the zones of a conversation to the text of its summary and the shrunk results of its middle."""
+"""From the zones of a conversation to what stands for its folded part: what is known of it, what is chosen, and its receipt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..core.entries import Entry, Target
-from ..core.messages import Block, Text, ToolResult
-from ..core.pairing import Round
+from ..core.messages import Block, Text, ToolResult, is_thinking, result_text
 from . import sections as page
+from .assemble import Made, Material, Parts, assemble, is_replaceable, targets
 from .calls import SUBJECT_CHARS, Call, calls_of, fixes_of, work_on_files
-from .carried import background_of, plan_of
-from .frame import escape
+from .carried import background_of, plan_of, running_of
+from .frame import framed
+from .index import Sighting
 from .people import People, people_of
-from .pick import REFERENCE_TOKENS, Snippet, pick, pick_prose
+from .pick import REFERENCE_TOKENS, Headers, Snippet, candidates, pick
+from .prose import pick_prose
 from .receipt import Receipt, count_instructions, count_refs, count_unread
 from .redact import redact
 from .references import Extractor
-from .score import Sightings
-from .units import Texts, Unit, refs_where, texts_of
+from .score import most_likely
+from .spoken import Unit
+from .units import refs_where
+from .zones import Budget, Zones
 
 NAMES = 12
 NAMES_ROUNDS = 3
 """Names the assistant wrote in at least so many rounds are among the key concepts."""
 SMALL_RESULT_CHARS = 600
 """A result of the middle zone this small stays as it is."""
-GIANT_END_CHARS = 1_500
-"""Of a result of the tail that has to shrink, so much of its start and of its end stays."""
-FRAME_TOKENS = 250
-"""What the frame about a summary costs (``frame.framed``)."""
+_RESULT_FRAME_TOKENS = 40
+"""About what an entry takes beside the text of its results."""
 _FACTS_FLOOR = 400
 """Tokens of the fixed sections that small windows have too."""
-_TRIES = 4
+_TRIES = 3
 _CALL_TOKENS = 22
 _LINE_CHARS = 15
 """What a picked line costs beside its text, in characters."""
 _LEAST_SHARE = 0.25
-"""Where what stays verbatim leaves no room, the digest still takes this share of its parts."""
+"""Where what stays verbatim leaves no room, the digest still takes this share of its parts, if that fits at all."""
+_CLOSE = 1.02
+"""A digest this much larger than it may be is taken: sizes are sampled, and ``most`` is far off."""
+_SAMPLES = 12
+_SAMPLE_CHARS = 1_000
 
 
-class Limits(Protocol):
-    """The parts of the budget used here, in tokens."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a plan is asked for (``structural.plan``)."""
 
-    @property
-    def picked(self) -> float:
-        """Picked lines."""
-
-    @property
-    def prose(self) -> float:
-        """Sentences of the assistant."""
-
-    @property
-    def calls(self) -> float:
-        """Bare lines of calls."""
-
-    @property
-    def facts(self) -> float:
-        """Fixed sections."""
-
-    @property
-    def people(self) -> float:
-        """People's words."""
-
-    @property
-    def total(self) -> float:
-        """Everything."""
-
-
-class Zones(NamedTuple):
-    """Places among the entries: the head ends at ``start``, the middle begins at ``cut``, the tail at ``tail``."""
-
-    start: int
-    cut: int
-    tail: int
-    rounds: tuple[Round, ...]
-    standing: tuple[str, ...]
-    giants: frozenset[int]
-    """Entries of the tail whose results have to shrink, or there would be no room for anything else."""
+    entries: Sequence[Entry]
+    memory: Extractor
+    estimate: Callable[[str], float]
+    target: Budget
+    pins: Sequence[str] = ()
+    cwd: str | None = None
+    running: Sequence[tuple[str, str, str]] | None = None
+    shown: Callable[[str], Entry | None] | None = None
 
 
 class Digest(NamedTuple):
-    """What stands for the folded part and for the results of the middle."""
+    """What stands for the folded part and for the results of the middle. ``size``: tokens of the view it leaves."""
 
     summary: str
     middle: tuple[tuple[Target, str], ...]
     sections: tuple[page.Section, ...]
     receipt: Receipt
+    size: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """All that the sections are made from, in one place."""
-
-    entries: Sequence[Entry]
-    zones: Zones
-    texts: Texts
-    calls: list[Call]
-    """Calls of the folded part."""
-    sightings: Sightings
-    folded: list[int]
-    """Units of the folded part."""
-    shrinking: list[int]
-    """Units of the middle that shrink."""
-    persons: list[int]
-    """Where the messages of section 6 were said."""
-    facts: page.Facts
-    short: Callable[[str], str]
-    per_char: float
-
-    @property
-    def units(self) -> list[Unit]:
-        return self.texts.units
-
-    @property
-    def extractor(self) -> Extractor:
-        return self.texts.extractor
-
-
-def digest(
-    entries: Sequence[Entry],
-    zones: Zones,
-    estimate: Callable[[str], float],
-    limits: Limits,
-    kept: float,
-    pins: Sequence[str],
-    cwd: str | None,
-    known: Extractor | None,
-) -> Digest:
-    """The summary of the entries ``zones.start`` to ``zones.cut``. ``kept``: tokens of all other entries, not shrunk yet."""
-    source = _source(entries, zones, estimate, limits, pins, cwd, known)
-    room = limits.total - kept + sum(estimate(source.units[i].text) for i in source.shrinking) - FRAME_TOKENS
-    allowed = max(min(room, _most(limits)), _LEAST_SHARE * _most(limits))
-    parts = _choose(source, limits, allowed)
-    made = _assemble(source, parts)
+def digest(job: Job, zones: Zones) -> Digest:
+    """The summary of the entries ``zones.start`` to ``zones.cut``."""
+    material = _material(job, zones)
+    target = job.target
+    fixed = zones.kept - sum(material.shrinking.values()) + job.estimate(framed("", brief=target.is_small))
+    room = max(target.total - fixed, min(_LEAST_SHARE * target.digest, target.most - fixed), 0.0)
+    allowed = min(room, target.digest)
+    parts = _choose(job, material, allowed)
+    made = assemble(material, parts)
+    size = _size(job, material, made)
     for _ in range(_TRIES):
-        size = estimate(made.summary) + sum(estimate(text) for _, text in made.middle)
-        if size <= allowed or not parts.snippets:
+        if size <= _CLOSE * allowed or not parts.snippets:
             break
-        parts = _trimmed(parts, (size - allowed) / source.per_char)
-        made = _assemble(source, parts)
-    return Digest(made.summary, made.middle, made.sections, _receipt(source, made))
+        parts = _trimmed(parts, (size - allowed) / material.per_char)
+        made = assemble(material, parts)
+        size = _size(job, material, made)
+    return Digest(made.summary, targets(material, made), made.sections, _receipt(job, material, made), fixed + size)
 
 
-def _most(limits: Limits) -> float:
-    return limits.picked + limits.prose + limits.calls + limits.facts + limits.people
+def _size(job: Job, material: Material, made: Made) -> float:
+    """Tokens of the summary and of what was to shrink."""
+    left = sum(tokens for unit, tokens in material.shrinking.items() if unit not in made.middle)
+    return left + sum(_tokens(text, job.estimate) for text in (made.summary, "\n".join(made.middle.values())))
 
 
-def _source(
-    entries: Sequence[Entry],
-    zones: Zones,
-    estimate: Callable[[str], float],
-    limits: Limits,
-    pins: Sequence[str],
-    cwd: str | None,
-    known: Extractor | None,
-) -> _Source:
-    texts = texts_of(entries, zones.rounds, known)
-    units = texts.units
-    folded = [i for i, unit in enumerate(units) if zones.start <= unit.entry < zones.cut and unit.voice != "system"]
-    shrinking = [
-        i
-        for i, unit in enumerate(units)
-        if unit.voice in ("result", "harness")
-        and len(unit.text) > SMALL_RESULT_CHARS
-        and _is_replaceable(entries[unit.entry].blocks[unit.block])
-        if zones.cut <= unit.entry < zones.tail or (unit.entry >= zones.tail and unit.entry in zones.giants)
-    ]
-    all_calls = calls_of(entries, units)
-    before = [call for call in all_calls if units[call.unit].entry < zones.cut]
-    people = people_of([units[i] for i in folded], lambda entry: entries[entry].id, limits.people, estimate)
-    per_char = _tokens_per_char([units[i].text for i in folded], estimate)
-    sightings = Sightings(units, len(zones.rounds) - 1)
-    facts = _facts(entries, zones, texts, (before, all_calls), folded, people, sightings, pins)
+def _tokens(text: str, estimate: Callable[[str], float]) -> float:
+    """Tokens of a text, by samples where it is long."""
+    if len(text) <= 2 * _SAMPLES * _SAMPLE_CHARS:
+        return estimate(text)
+    step = len(text) // _SAMPLES
+    sample = "".join([text[at : at + _SAMPLE_CHARS] for at in range(step // 2, len(text) - _SAMPLE_CHARS, step)])
+    return estimate(sample) * len(text) / len(sample)
+
+
+# --- what is known
+
+
+def _material(job: Job, zones: Zones) -> Material:
+    index, entries = job.memory.index, job.entries
+    units = index.units
+    start, stop = (bisect_left(units, place, key=_entry_of) for place in (zones.start, zones.cut))
+    folded = [i for i in range(start, stop) if units[i].voice != "system"]
+    kept = [*range(start), *range(stop, len(units))]
+    changed = _changed(job, kept)
+    shrinking = _shrinking(job, zones, range(stop, len(units)), changed)
+    calls = calls_of(entries, units, zones.pairing, index.places, index.calls)
+    people = people_of([units[i] for i in folded], lambda entry: entries[entry].id, job.target.people, job.estimate)
+    facts = _facts(job, zones, calls, folded, kept, people)
+    persons = _said_at(entries, units, folded, people)
+    per_char = _tokens_per_char([units[i].text for i in folded], job.estimate)
+    before = [call for call in calls if units[call.unit].entry < zones.cut or call.result in changed]
+    short = page.shortener(job.cwd)
+    heads = {call.unit: page.header(call, short) for call in before}
+    return Material(entries, zones, index, before, heads, folded, kept, shrinking, changed, persons, facts, short, per_char)
+
+
+def _entry_of(unit: Unit) -> int:
+    return unit.entry
+
+
+def _changed(job: Job, kept: Sequence[int]) -> dict[int, str]:
+    """What the view shows of kept units that it shows otherwise than they were said."""
+    changed: dict[int, str] = {}
+    if job.shown is None:
+        return changed
+    units = job.memory.index.units
+    for i in kept:
+        entry = job.entries[units[i].entry]
+        now = job.shown(entry.id)
+        if now is not entry:
+            text = "" if now is None else _text_of(_block_of(entry, now, units[i].block))
+            if text is not None and text != units[i].text:
+                changed[i] = text
+    return changed
+
+
+def _block_of(entry: Entry, now: Entry, block: int) -> Block | None:
+    """A block as an edited entry shows it; hidden thinking moves those behind it up."""
+    gone = 0 if len(now.blocks) == len(entry.blocks) else sum(map(is_thinking, entry.blocks[:block]))
+    return now.blocks[block - gone] if block - gone < len(now.blocks) else None
+
+
+def _text_of(block: Block | None) -> str | None:
+    """The text of a block that can be replaced; None of another."""
+    if isinstance(block, ToolResult):
+        return result_text(block)
+    return block.text if isinstance(block, Text) else None
+
+
+def _shrinking(job: Job, zones: Zones, behind: range, changed: dict[int, str]) -> dict[int, float]:
+    """The units behind the cut that shrink, and about how many tokens each takes now."""
+    units, entries = job.memory.index.units, job.entries
+    found: dict[int, float] = {}
+    for i in behind:
+        unit = units[i]
+        if unit.voice in ("result", "harness") and (unit.entry < zones.tail or unit.entry in zones.giants):
+            text = changed.get(i, unit.text)
+            if len(text) > SMALL_RESULT_CHARS and is_replaceable(entries[unit.entry].blocks[unit.block]):
+                found[i] = float(len(text))
+    chars: dict[int, int] = {}
+    for i in behind:
+        chars[units[i].entry] = chars.get(units[i].entry, 0) + len(changed.get(i, units[i].text))
+    for i in found:
+        entry = units[i].entry
+        found[i] *= max(0.0, zones.sizes[entry] - _RESULT_FRAME_TOKENS) / chars[entry]
+    return found
+
+
+def _said_at(entries: Sequence[Entry], units: Sequence[Unit], folded: Sequence[int], people: People) -> list[int]:
+    """The first unit of each message that is shown."""
     whole = {said.entry for said in people.said}
     places = {entries[units[i].entry].id: i for i in reversed(folded) if units[i].voice == "person"}
-    persons = sorted(i for id, i in places.items() if id in whole)
-    return _Source(entries, zones, texts, before, sightings, folded, shrinking, persons, facts, page.shortener(cwd), per_char)
+    return sorted(i for id, i in places.items() if id in whole)
 
 
-def _is_replaceable(block: Block) -> bool:
-    return isinstance(block, ToolResult | Text)
-
-
-def _facts(
-    entries: Sequence[Entry],
-    zones: Zones,
-    texts: Texts,
-    calls: tuple[list[Call], list[Call]],
-    folded: Sequence[int],
-    people: People,
-    sightings: Sightings,
-    pins: Sequence[str],
-) -> page.Facts:
-    units, (before, every) = texts.units, calls
-    names = [(sightings.written(name), name) for name, kind in texts.extractor.kinds.items() if kind == "name"]
-    names = [(count, name) for count, name in names if count >= NAMES_ROUNDS and len(name) > 4 and not name[0].isdigit()]
-    best = sorted(names, key=lambda item: (-item[0], item[1]))
+def _facts(job: Job, zones: Zones, calls: Sequence[Call], folded: Sequence[int], kept: Sequence[int], people: People) -> page.Facts:
+    units = job.memory.index.units
+    before = [call for call in calls if units[call.unit].entry < zones.cut]
+    running = background_of(calls, units) if job.running is None else running_of(job.running)
     return page.Facts(
         people=people,
-        newest_follows=any(unit.voice == "person" and unit.entry >= zones.cut for unit in units),
+        newest_follows=any(units[i].voice == "person" for i in kept if units[i].entry >= zones.cut),
         works=work_on_files(before),
-        fixes=[fix for fix in fixes_of(every) if units[fix.call.unit].entry < zones.cut],
-        plan=plan_of(entries),
-        background=background_of(every, units),
+        fixes=[fix for fix in fixes_of(calls) if units[fix.call.unit].entry < zones.cut],
+        plan=plan_of(job.entries),
+        background=running,
         prose=[units[i] for i in folded if units[i].voice == "assistant"],
-        names=[(name, count) for count, name in best[:NAMES]],
+        names=_names(job.memory.index.seen),
         calls=before,
-        pins=[redact(pin) for pin in pins],
+        pins=[redact(pin) for pin in job.pins],
     )
 
 
+def _names(seen: dict[str, Sighting]) -> list[tuple[str, int]]:
+    """The names that the assistant wrote in most rounds."""
+    often = [(sighting.written, name) for name, sighting in seen.items() if sighting.written >= NAMES_ROUNDS and sighting.kind == "name"]
+    often = [(count, name) for count, name in often if len(name) > 4 and not name[0].isdigit()]
+    return [(name, count) for count, name in sorted(often, key=lambda item: (-item[0], item[1]))[:NAMES]]
+
+
 def _tokens_per_char(texts: Sequence[str], estimate: Callable[[str], float]) -> float:
-    step = max(1, len(texts) // 60)
-    sample = "\n".join(text[:300] for text in texts[::step])
+    sample = "\n".join([text[:200] for text in texts[:: max(1, len(texts) // (2 * _SAMPLES))]])
     return max(0.05, estimate(sample) / len(sample)) if sample else 0.3
 
 
-# --- composing
+# --- what is chosen
 
 
-class _Parts(NamedTuple):
-    """What was chosen. ``fixed`` by number of section; ``snippets`` the best first; ``listed``: units of calls with a line."""
-
-    fixed: dict[int, str]
-    prose: list[Snippet]
-    snippets: list[Snippet]
-    listed: set[int]
-
-
-class _Made(NamedTuple):
-    """What the parts look like."""
-
-    summary: str
-    middle: tuple[tuple[Target, str], ...]
-    sections: tuple[page.Section, ...]
-    unlisted: int
+def _choose(job: Job, material: Material, allowed: float) -> Parts:
+    limits, units, per_char = job.target, material.units, material.per_char
+    scale = min(1.0, allowed / limits.digest) if limits.digest else 1.0
+    fixed = _fixed(material, page.Room(max(limits.facts * scale, min(_FACTS_FLOOR, allowed / 5)), per_char))
+    prose_places = [i for i in material.folded if units[i].voice == "assistant"]
+    prose = pick_prose(material.index, prose_places, material.zones.rounds - 1, limits.prose * scale, per_char)
+    listed = {call.unit for call in material.calls[-max(1, int(limits.calls * scale / _CALL_TOKENS)) :]}
+    said = "\n".join([*fixed.values(), *(material.heads[unit] for unit in listed), *(snippet.text for snippet in prose)])
+    giants = sum(units[i].entry >= material.zones.tail for i in material.shrinking)
+    giant_chars = int(material.zones.giant_tokens / per_char / 2)
+    budget = allowed - _tokens(said, job.estimate) - 2 * giants * giant_chars * per_char
+    known = job.memory.seen_in(said).union(*(units[unit].refs for unit in listed if len(units[unit].text) <= SUBJECT_CHARS))
+    return Parts(fixed, prose, _pick(job, material, known, listed, max(0.0, min(limits.picked, budget))), listed, giant_chars)
 
 
-def _choose(source: _Source, limits: Limits, allowed: float) -> _Parts:
-    per_char, units = source.per_char, source.units
-    scale = min(1.0, allowed / _most(limits))
-    fixed = _fixed(source, page.Room(max(limits.facts * scale, min(_FACTS_FLOOR, allowed / 5)), per_char))
-    prose_places = [i for i in source.folded if units[i].voice == "assistant"]
-    prose = pick_prose(units, prose_places, len(source.zones.rounds) - 1, limits.prose * scale, per_char)
-    listed = {call.unit for call in source.calls[-max(1, int(limits.calls * scale / _CALL_TOKENS)) :]}
-    bare = page.record(source.calls, {}, listed, units, (), source.short).text
-    said = "\n".join([*fixed.values(), bare, *(snippet.text for snippet in prose)])
-    told = [text for unit in listed if len(text := units[unit].text) <= SUBJECT_CHARS]
-    budget = max(0.0, min(limits.picked, allowed - len(said) * per_char))
-    known = source.extractor.once(said).union(*map(source.extractor.of_call, told))
-    return _Parts(fixed, prose, _pick(source, known, budget), listed)
-
-
-def _trimmed(parts: _Parts, chars: float) -> _Parts:
+def _trimmed(parts: Parts, chars: float) -> Parts:
     """Without the least of the picked lines, of at least so many characters."""
     snippets = parts.snippets[:]
     while snippets and chars > 0:
@@ -261,9 +242,9 @@ def _trimmed(parts: _Parts, chars: float) -> _Parts:
     return parts._replace(snippets=snippets)
 
 
-def _fixed(source: _Source, room: page.Room) -> dict[int, str]:
+def _fixed(material: Material, room: page.Room) -> dict[int, str]:
     """The sections that are made from facts alone, by number."""
-    facts, short = source.facts, source.short
+    facts, short = material.facts, material.short
     return {
         1: page.request(facts),
         2: page.concepts(facts),
@@ -276,107 +257,57 @@ def _fixed(source: _Source, room: page.Room) -> dict[int, str]:
     }
 
 
-def _pick(source: _Source, said: set[str], budget: float) -> list[Snippet]:
-    units, zones = source.units, source.zones
-    sources = [i for i in source.folded if units[i].voice != "person"] + source.shrinking
-    shrinking = set(source.shrinking)
-    in_view = refs_where((u for i, u in enumerate(units) if i not in shrinking), lambda u: not zones.start <= u.entry < zones.cut)
-    hidden = refs_where((units[i] for i in sources), lambda unit: True) - in_view - said
-    wanted = source.sightings.most_likely(hidden, source.extractor.kinds, int(budget / REFERENCE_TOKENS))
-    return pick(units, sources, wanted, budget, source.per_char)
+def _pick(job: Job, material: Material, said: set[str], listed: Collection[int], budget: float) -> list[Snippet]:
+    index, units = material.index, material.units
+    is_source = [False] * len(units)
+    cut_short = {one.entry for one in material.facts.people.said if not one.whole}.union(material.facts.people.dropped)
+    for i in material.folded:
+        is_source[i] = units[i].voice != "person" or job.entries[units[i].entry].id in cut_short
+    for i in [*material.shrinking, *material.changed]:
+        is_source[i] = True
+    known = _in_view(job, material, material.shrinking.keys()) | said
+    wanted = most_likely(index.seen, known, material.zones.rounds - 1, int(budget / REFERENCE_TOKENS))
+    offered = candidates(index, wanted, is_source, material.heads)
+    per_char = _tokens_per_char([line.text for line, _, _ in offered], job.estimate)
+    return pick(index, offered, wanted, budget, per_char, _headers(material, listed))
 
 
-def _assemble(source: _Source, parts: _Parts) -> _Made:
-    units, zones = source.units, source.zones
-    by_unit: dict[int, list[Snippet]] = {}
-    for snippet in sorted(parts.snippets):
-        by_unit.setdefault(snippet.unit, []).append(snippet)
-    middle = _middle(source, by_unit)
-    folded = {unit: found for unit, found in by_unit.items() if units[unit].entry < zones.cut}
-    spoken = [snippet for unit, found in folded.items() if units[unit].voice == "assistant" for snippet in found]
-    quiet = {unit: found for unit, found in folded.items() if units[unit].voice != "assistant"}
-    texts = {**parts.fixed, 5: _spoken(sorted({*parts.prose, *spoken}), units)}
-    record = page.record(source.calls, quiet, parts.listed, units, source.persons, source.short)
-    made = [page.Section(page.TITLES[number - 1], _safe(texts[number])) for number in range(1, 10) if texts[number]]
-    unread = count_unread(source.entries[zones.start : zones.cut])
-    if record.text:
-        made.append(page.Section(page.RECORD_TITLE, _safe(record.text)))
-    elif not made and unread:
-        made.append(page.Section(page.RECORD_TITLE, f"(nothing in words: {', '.join(f'{kind} ×{n}' for kind, n in unread.items())})"))
-    summary = "\n\n".join(f"## {section.title}\n{section.text}" for section in made)
-    return _Made(summary, middle, tuple(made), record.unlisted)
+def _headers(material: Material, listed: Collection[int]) -> Headers:
+    """What the header of each call costs where one of its lines is picked: nothing where it has a line anyway."""
+    owners = {call.result: call.unit for call in material.calls if call.result is not None}
+    tokens = {unit: len(head) * material.per_char for unit, head in material.heads.items()}
+    tokens.update(dict.fromkeys(listed, 0.0))
+    return Headers(owners, tokens)
 
 
-def _safe(text: str) -> str:
-    return escape(redact(text))
+def _in_view(job: Job, material: Material, gone: Container[int]) -> set[str]:
+    """The references of what is not folded, without those of the units that are ``gone``."""
+    units, changed = material.units, material.changed
+    refs = refs_where((units[i] for i in material.kept if i not in gone and i not in changed), lambda unit: True)
+    return refs.union(*(job.memory.seen_in(text) for i, text in changed.items() if text and i not in gone))
 
 
-def _spoken(snippets: Sequence[Snippet], units: Sequence[Unit]) -> str:
-    """Sentences of the assistant, those of one text behind one dash; what overlaps is said once."""
-    lines: list[str] = []
-    last_unit, stop = -1, 0
-    for snippet in snippets:
-        end = snippet.start + len(snippet.text)
-        whole = units[snippet.unit].text
-        if snippet.unit == last_unit and snippet.start < stop:
-            if end <= stop:
-                continue
-            lines[-1] += whole[stop:end]
-        elif snippet.unit == last_unit:
-            lines[-1] += ("\n" if "\n" in whole[stop : snippet.start] else " ") + snippet.text
-        else:
-            lines.append(f"- {snippet.text.lstrip()}")
-        last_unit, stop = snippet.unit, end
-    return "\n".join(page.indented(line)[2:] for line in lines)
+# --- the receipt
 
 
-def _middle(source: _Source, picked: dict[int, list[Snippet]]) -> tuple[tuple[Target, str], ...]:
-    """Results of the middle zone as picked lines, where that is shorter."""
-    made = []
-    for i in source.shrinking:
-        unit = source.units[i]
-        entry = source.entries[unit.entry]
-        block = entry.blocks[unit.block]
-        lines = "\n".join(page.shown(picked.get(i, ()), unit.text))
-        text = _safe(_shown(unit.text, lines, GIANT_END_CHARS if unit.entry >= source.zones.tail else 0))
-        if isinstance(block, ToolResult | Text) and len(text) < len(unit.text):
-            made.append((Target(entry.id, unit.block), text))
-    return tuple(made)
-
-
-def _shown(text: str, lines: str, end_chars: int) -> str:
-    """A shrunk result: its size, picked lines, and of one in the tail also its start and end."""
-    if end_chars:
-        text = redact(text)  # a cut would hide what a secret is
-    if not end_chars:
-        return f"[{len(text):,} characters; picked lines of it:]\n{lines}" if lines else f"[{len(text):,} characters, left out here]"
-    start, end = text[:end_chars].rpartition("\n"), text[-end_chars:].partition("\n")
-    middle = f"[… {len(text):,} characters in all; picked lines of it:]\n{lines}" if lines else f"[… {len(text):,} characters in all …]"
-    return f"{start[0] or start[2]}\n{middle}\n[… the end:]\n{end[2] or end[0]}"
-
-
-def _receipt(source: _Source, made: _Made) -> Receipt:
-    units, zones, kinds = source.units, source.zones, source.extractor.kinds
-    shrunk = {(target.entry, target.block) for target, _ in made.middle}
-    ids = [entry.id for entry in source.entries]
-    kept = [unit for unit in units if not zones.start <= unit.entry < zones.cut and (ids[unit.entry], unit.block) not in shrunk]
-    texts = [made.summary, *(text for _, text in made.middle)]
-    in_view = refs_where(kept, lambda unit: True).union(*map(source.extractor.once, texts))
-    folded = [units[i] for i in source.folded]
+def _receipt(job: Job, material: Material, made: Made) -> Receipt:
+    units, zones, kinds, people = material.units, material.zones, job.memory.kinds, material.facts.people
+    texts = [made.summary, *made.middle.values()]
+    in_view = _in_view(job, material, made.middle).union(*map(job.memory.seen_in, texts))
+    folded = [units[i] for i in material.folded]
     refs = refs_where(folded, lambda unit: True)
     in_view.update(ref for ref in refs - in_view if kinds[ref] == "command" and ref in made.summary)
-    counts = count_refs(refs, in_view, kinds)
-    people = source.facts.people
     left_out = {
         "messages shortened": sum(not said.whole for said in people.said),
         "messages": len(people.dropped),
         "call lines": made.unlisted,
     }
+    kept = [material.text_now(i) for i in material.kept if i not in made.middle]
     return Receipt(
         entries=zones.cut - zones.start,
         results_shortened=len(made.middle),
-        references=counts,
-        user_instructions=count_instructions(folded, [*texts, *(unit.text for unit in kept)]),
-        never_saw=count_unread(source.entries[zones.start : zones.cut]),
+        references=count_refs(refs, in_view, kinds),
+        user_instructions=count_instructions(folded, [*texts, *kept]),
+        never_saw=count_unread(job.entries[zones.start : zones.cut]),
         left_out={what: number for what, number in left_out.items() if number},
     )

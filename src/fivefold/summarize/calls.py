@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..core.entries import Entry
 from ..core.messages import ServerToolResult, ServerToolUse, ToolResult, ToolUse
-from ..core.pairing import pair
+from ..core.pairing import Pairing, Place, pair
 from ..core.tools import file_of
 from .redact import redact
-from .units import Unit
+from .spoken import Unit
 
 Act: TypeAlias = Literal["read", "edit", "create", "shell", "search", "other"]
 
@@ -63,27 +63,48 @@ class Call(NamedTuple):
         return f"{self.name} {self.files[0] if self.files else self.subject}"
 
 
-def calls_of(entries: Sequence[Entry], units: Sequence[Unit]) -> list[Call]:
-    """The calls in order; shell commands that stand in the assistant's text are among them where the harness answered."""
-    places = {(unit.entry, unit.block): i for i, unit in enumerate(units)}
-    results: dict[tuple[int, int], tuple[int, int]] = {found.call: found.result for found in pair(entries).pairs}
+def calls_of(
+    entries: Sequence[Entry],
+    units: Sequence[Unit],
+    pairing: Pairing | None = None,
+    places: Mapping[tuple[int, int], int] | None = None,
+    made: dict[tuple[int, int | None], Call | None] | None = None,
+) -> list[Call]:
+    """The calls in order; shell commands that stand in the assistant's text are among them where the harness answered.
+
+    What is known already need not be worked out again: ``pairing`` of the entries, ``places`` (which unit a block is), and
+    ``made``, the calls of an earlier time by their unit and that of their result.
+    """
+    if places is None:
+        places = {(unit.entry, unit.block): i for i, unit in enumerate(units)}
+    made = {} if made is None else made
+    results: dict[Place, Place] = {found.call: found.result for found in (pairing or pair(entries)).pairs}
     calls: list[Call] = []
     for i, unit in enumerate(units):
         if unit.voice == "call":
             block = entries[unit.entry].blocks[unit.block]
             assert isinstance(block, ToolUse | ServerToolUse)
-            answer = results.get((unit.entry, unit.block)) or _server_answer(entries[unit.entry], unit.entry, block.id)
-            error = answer is not None and _is_error(entries[answer[0]], answer[1])
-            calls.append(_call(i, unit, block, units, places.get((answer[0], answer[1])) if answer else None, error))
+            answer = results.get(Place(unit.entry, unit.block)) or _server_answer(entries[unit.entry], unit.entry, block)
+            key = i, None if answer is None else places.get(answer)
+            call = made.get(key)
+            if call is None:
+                error = answer is not None and _is_error(entries[answer[0]], answer[1])
+                call = made[key] = _call(i, unit, block, units, key[1], error)
+            calls.append(call)
         elif unit.voice == "assistant" and "```" in unit.text:
-            told = _told(i, unit, units)
-            if told is not None:
-                calls.append(told)
+            key = i, i + 1 if i + 1 < len(units) else None
+            if key not in made:
+                made[key] = _told(i, unit, units)
+            if (call := made[key]) is not None:
+                calls.append(call)
     return calls
 
 
-def _server_answer(entry: Entry, index: int, id: str) -> tuple[int, int] | None:
-    return next(((index, i) for i, b in enumerate(entry.blocks) if isinstance(b, ServerToolResult) and b.tool_use_id == id), None)
+def _server_answer(entry: Entry, index: int, call: ToolUse | ServerToolUse) -> Place | None:
+    if isinstance(call, ToolUse):
+        return None
+    found = (i for i, block in enumerate(entry.blocks) if isinstance(block, ServerToolResult) and block.tool_use_id == call.id)
+    return next((Place(index, i) for i in found), None)
 
 
 def _is_error(entry: Entry, block: int) -> bool:
@@ -224,21 +245,21 @@ class Fix(NamedTuple):
 def fixes_of(calls: Sequence[Call]) -> list[Fix]:
     """Each failing call with what came after it; of tries in a row of the same call the last."""
     fixes: list[Fix] = []
-    for i, call in enumerate(calls):
+    keys = [call.key for call in calls] if any(call.failed for call in calls) else []
+    nexts: dict[str, int] = {}
+    for i in range(len(keys) - 1, -1, -1):
+        call, after = calls[i], nexts.get(keys[i])
+        nexts[keys[i]] = i
         if not call.failed:
             continue
-        edited: dict[str, None] = {}
-        for later in calls[i + 1 :]:
-            if later.key == call.key:
-                if not later.failed:
-                    fixes.append(Fix(call, tuple(edited), True))
-                elif later.failed != call.failed:
-                    fixes.append(Fix(call, tuple(edited), False))
-                break
-            if later.act in ("edit", "create") and not later.failed:
-                edited.update(dict.fromkeys(later.files))
-        else:
+        if after is None:
             fixes.append(Fix(call, (), False))
+            continue
+        later = calls[after]
+        if not later.failed or later.failed != call.failed:
+            between = (one for one in calls[i + 1 : after] if one.act in ("edit", "create") and not one.failed)
+            fixes.append(Fix(call, tuple(dict.fromkeys(file for one in between for file in one.files)), not later.failed))
+    fixes.reverse()
     return fixes
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..core.entries import Entry
 from ..core.messages import JSON, Object, ToolUse
 from .calls import Call, one_line
-from .units import Unit
+from .spoken import Unit
 
 ITEM_CHARS = 300
 _LISTS = ("todos", "plan", "items", "tasks", "todo_list", "todoList", "newTodos")
@@ -21,6 +21,7 @@ _STARTED = re.compile(
     r"\b(?:session ID|ID|id|agentId)[: ]+([\w-]{2,60})|\bagent launched[^\n]{0,200}\nagentId: ([\w-]{4,60})"
 )
 _ENDED = re.compile(r"completed|killed|failed|stopped|exited|finished|terminated|Exit code|exit code", re.I)
+_OVER = _CLOSED | {"failed", "killed", "stopped", "exited", "ended", "error", "terminated"}
 _LOOKED_AT = 2_000
 
 
@@ -37,10 +38,11 @@ class Item(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A background task or agent that was started and not seen to end."""
+    """A background task or agent that runs, or that was started and not seen to end. ``started_by``: the call, or the task."""
 
     id: str
     started_by: str
+    status: str = "started"
 
 
 def plan_of(entries: Sequence[Entry]) -> list[Item]:
@@ -106,8 +108,9 @@ def background_of(calls: Sequence[Call], units: Sequence[Unit]) -> list[Task]:
         if unit.voice not in ("result", "harness"):
             continue
         text = unit.text[:_LOOKED_AT]
-        if running and _ENDED.search(text):
-            for id in [id for id in running if id in text or _asked(by_result.get(i), units, id)]:
+        named = [id for id in running if id in text or _asked(by_result.get(i), units, id)]
+        if named and _ENDED.search(text):
+            for id in named:
                 del running[id]
         started = _STARTED.search(text) if ("ackground" in text or "unning" in text or "gentId" in text) else None
         if started is not None and unit.voice == "result":
@@ -115,6 +118,11 @@ def background_of(calls: Sequence[Call], units: Sequence[Unit]) -> list[Task]:
             call = by_result.get(i)
             running[id] = Task(id, f"{call.name}: {call.subject}" if call else "")
     return list(running.values())
+
+
+def running_of(registry: Sequence[tuple[str, str, str]]) -> list[Task]:
+    """The tasks of a registry (id, task, status) that have not ended, word for word."""
+    return [Task(id, task, status) for id, task, status in registry if status.lower() not in _OVER]
 
 
 def _asked(call: Call | None, units: Sequence[Unit], id: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .redact import redact
-from .units import Unit
+from .spoken import Unit
 
 PASTE_CHARS = 1_000
 """A message at least this long is a paste, and goes before any shorter one."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..core.entries import Entry
-from .references import Kind
-from .units import Unit, is_unread
+from .shapes import Kind
+from .spoken import Unit, is_unread
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 

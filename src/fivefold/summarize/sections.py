@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .calls import Call, Fix, Work, command_core, one_line
 from .carried import Item, Task
 from .people import People, Said
-from .pick import Snippet, sentences_of
+from .pick import Snippet
+from .prose import sentences_of
 from .redact import redact
-from .units import Unit
+from .spoken import Unit, Voice
 
 INTENT_CHARS = 700
 QUOTE_CHARS = 300
@@ -20,6 +21,7 @@ TITLE_CHARS = 110
 MESSAGE = "[message]"
 """What stands for a tool's name where a person spoke."""
 TITLE_AT_CHARS = 500
+_TITLES: dict[Voice, str] = {"call": "a call", "harness": "from the harness", "person": "out of the message"}
 _TITLE = re.compile(r"<summary>(?:Tool use: )?([^<>]+)</summary>")
 FIXES_FILES = 5
 TITLES = (
@@ -151,7 +153,9 @@ def pending(plan: Sequence[Item], background: Sequence[Task]) -> str:
     done = [item.text for item in plan if not item.is_open]
     if done and lines:
         lines.append("Done: " + "; ".join(one_line(text, 60) for text in done))
-    lines += [f"- running in the background: {task.id} ({task.started_by})" for task in background]
+    if background:
+        lines.append("Running in the background, not to be started again:")
+        lines += [f"- {task.id} [{task.status}] {task.started_by}" for task in background]
     return "\n".join(lines)
 
 
@@ -227,40 +231,51 @@ def header(call: Call, short: Callable[[str], str]) -> str:
 
 def record(
     calls: Sequence[Call],
-    picked: dict[int, list[Snippet]],
-    listed: set[int],
+    heads: Mapping[int, str],
+    picked: Mapping[int, Sequence[Snippet]],
+    listed: Container[int],
     units: Sequence[Unit],
     persons: Sequence[int],
     short: Callable[[str], str],
 ) -> Record:
-    """Calls and other texts in the order of the conversation. ``picked``: snippets by unit; ``listed``: units of the calls that
-    have a line without any picked one; ``persons``: units where the numbered messages of section 6 were said."""
-    owner = {unit: call for call in calls for unit in (call.unit, call.result) if unit is not None}
-    blocks: list[tuple[int, str, str, str]] = []  # unit, tool, subject of a bare line, text
+    """Calls and other texts in the order of the conversation. ``heads``: the header of each call, by its unit; ``picked``: snippets
+    by unit; ``listed``: units of the calls that have a line without any picked one; ``persons``: units where the numbered
+    messages of section 6 were said."""
+    owner = {unit: call.unit for call in calls for unit in (call.unit, call.result) if unit is not None}
+    blocks: list[_Block] = [_Block(unit, MESSAGE, "", f"- [message {number}]") for number, unit in enumerate(persons, 1)]
     by_call: dict[int, list[str]] = {}
     for unit in sorted(picked):
-        call = owner.get(unit)
         lines = shown(picked[unit], units[unit].text)
+        call = owner.get(unit)
         if call is None:
-            voice = units[unit].voice
-            title = _result_title(units[unit].text) if voice == "result" else "a call" if voice == "call" else "from the harness"
-            blocks.append((unit, "", "", "\n".join([f"- {title}", *lines])))
+            blocks.append(_Block(unit, "", "", "\n".join([f"- {_title(units[unit])}", *lines])))
         else:
-            by_call.setdefault(call.unit, []).extend(lines)
-    blocks += [(unit, MESSAGE, "", f"- [message {number}]") for number, unit in enumerate(persons, 1)]
+            told = heads[call] if unit == call else ""
+            by_call.setdefault(call, []).extend(line for line in lines if not told or short(command_core(line)) not in told)
     unlisted = Counter[str]()
-    for call in calls:
-        lines = by_call.get(call.unit, [])
-        if lines or (call.failed and call.unit in listed):
-            head = header(call, short)
-            told = [line for line in lines if short(command_core(line)) not in head]
-            blocks.append((call.unit, "", "", "\n".join([head, *told])))
-        elif call.unit in listed:
-            blocks.append((call.unit, call.name, short(call.subject), header(call, short)))
+    for one in calls:
+        lines = by_call.get(one.unit, [])
+        if lines or (one.failed and one.unit in listed):
+            blocks.append(_Block(one.unit, "", "", "\n".join([heads[one.unit], *lines])))
+        elif one.unit in listed:
+            blocks.append(_Block(one.unit, one.name, short(one.subject), heads[one.unit]))
         else:
-            unlisted[call.name] += 1
+            unlisted[one.name] += 1
     lines = [f"(without a line: {', '.join(f'{name} ×{count}' for name, count in unlisted.most_common(8))})"] if unlisted else []
     return Record("\n".join(lines + _merged(sorted(blocks))), unlisted.total())
+
+
+class _Block(NamedTuple):
+    """A call or another text of the record. ``tool`` and ``subject`` only of a bare line of a call."""
+
+    unit: int
+    tool: str
+    subject: str
+    text: str
+
+
+def _title(unit: Unit) -> str:
+    return _result_title(unit.text) if unit.voice == "result" else _TITLES[unit.voice]
 
 
 def _result_title(text: str) -> str:
@@ -269,12 +284,12 @@ def _result_title(text: str) -> str:
     return one_line(title[1].replace("*", ""), TITLE_CHARS) if title else "a result"
 
 
-def _merged(blocks: Sequence[tuple[int, str, str, str]]) -> list[str]:
+def _merged(blocks: Sequence[_Block]) -> list[str]:
     """The texts, bare lines of the same tool in a row on one line."""
     lines: list[str] = []
     last = ""
     for i, (_, tool, subject, text) in enumerate(blocks):
-        if tool == MESSAGE and (i + 1 == len(blocks) or blocks[i + 1][1] == MESSAGE):
+        if tool == MESSAGE and (i + 1 == len(blocks) or blocks[i + 1].tool == MESSAGE):
             continue  # only where something follows that it was said about
         if tool and tool == last and subject and len(lines[-1]) + len(subject) < 200:
             lines[-1] += f"; {subject}"
@@ -288,20 +303,23 @@ def shown(snippets: Sequence[Snippet], text: str) -> list[str]:
     """Picked pieces of one text in order, two blanks in; what overlaps comes once, and a cut line is marked."""
     lines: list[str] = []
     stop = -1
-    for snippet in snippets:
-        end = snippet.start + len(snippet.text)
-        if snippet.start < stop:
+    for _, start, piece in snippets:
+        end = start + len(piece)
+        if start < stop:
             if end > stop and "\n" in text[stop:end]:
                 lines.append(indented(text[stop:end].partition("\n")[2] if text[stop] != "\n" else text[stop:end]))
             elif end > stop:
                 lines[-1] += text[stop:end]
+        elif start == stop or (start and not text[text.rfind("\n", 0, start) + 1 : start].isspace() and text[start - 1] != "\n"):
+            lines.append(indented(f"…{piece}"))
         else:
-            cut = "…" if snippet.start and text[snippet.start - 1] not in "\n\t " else ""
-            lines.append(indented(cut + snippet.text))
+            lines.append(indented(piece))
         stop = max(stop, end)
     return [line for line in lines if line]
 
 
 def indented(text: str) -> str:
     """A text, each of its lines two blanks in, empty ones left out."""
+    if "\n" not in text:
+        return f"  {text.rstrip()}" if text and not text.isspace() else ""
     return "\n".join(f"  {line.rstrip()}" for line in text.split("\n") if line.strip())

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ..entries import SHOWN_AS, Entry, Fold, Unfold
 from ..log import Log
-from ..messages import Text
-from ..pairing import is_speech, legal_cuts, pair, rounds
-from ..view import View
+from ..messages import Text, ToolUse
+from ..pairing import is_speech, legal_cuts, rounds
+from ..view import Shown, View
 
 
 class Span(NamedTuple):
@@ -26,7 +26,7 @@ def legal(view: View) -> list[bool]:
     """For each place of a view from 0 to its length: whether a span may begin or end there. What stands at one position of
     the log (a summary and its boundary, an end and its attachments) is not cut apart."""
     shown = view.shown()
-    cuts = legal_cuts([item.entry for item in shown])
+    cuts = legal_cuts([item.entry for item in shown], view.pairing)
     for i in range(1, len(shown)):
         if shown[i].position == shown[i - 1].position:
             cuts[i] = False
@@ -45,6 +45,20 @@ def forward(cuts: Sequence[bool], at: int) -> int:
     while at < len(cuts) - 1 and not cuts[at]:
         at += 1
     return at
+
+
+def back_to_other_role(view: View, cuts: Sequence[bool], at: int, least: int = 0) -> int:
+    """The last legal place at or before ``at`` behind which another role goes on than the one before it, and no system message, as a
+    provider's own compaction needs it (L10); ``least`` where there is none."""
+    roles = [SHOWN_AS[entry.kind] if entry.kind in SHOWN_AS and entry.blocks else None for entry in view.entries()]
+    while at > least:
+        at = back(cuts, at, least)
+        before = next((role for role in reversed(roles[:at]) if role), None)
+        behind = next((role for role in roles[at:] if role), None)
+        if behind not in (before, "system"):
+            break
+        at -= 1
+    return max(at, least)
 
 
 def head_end(view: View, sizes: Sequence[int], most: float) -> int:
@@ -77,6 +91,14 @@ def speech_start(view: View) -> int:
         elif shown[i].entry.kind == "user" and not shown[i].entry.meta:
             break
     return first
+
+
+def unanswered_start(view: View) -> int:
+    """Where what no response has followed begins: the person's words at the end, or the last round where its calls are still to be
+    reacted to. Folding that away would take from the model what it has never seen."""
+    start, shown = newest_rounds(view, 1), view.shown()
+    calls = any(isinstance(block, ToolUse) for item in shown[start:] for block in item.entry.blocks)
+    return min(start, speech_start(view)) if calls else speech_start(view)
 
 
 def tail_start(view: View, sizes: Sequence[int], *, tokens: int, texts: int, most: int, floor: int, at: int) -> int:
@@ -128,7 +150,7 @@ def newest_rounds(view: View, count: int) -> int:
 
 def open_calls(view: View) -> bool:
     """Whether calls of the last response wait for their results."""
-    return bool(pair(list(view.entries())).open)
+    return bool(view.pairing.open)
 
 
 def place_of(view: View, id: str) -> int | None:
@@ -142,10 +164,15 @@ def covered_until(view: View) -> int:
     shown = view.shown()
     reach = view.log.base
     for i, item in enumerate(shown):
-        if item.side == -1 and (item.entry.summary or item.entry.kind == "boundary"):
+        if stands_in(item):
             following = next((later.position for later in shown[i + 1 :] if later.side == 0), len(view.log))
             reach = max(reach, following)
     return reach
+
+
+def stands_in(item: Shown) -> bool:
+    """Whether this is a boundary or a summary that a fold put in place of what it hides."""
+    return item.side == -1 and (item.entry.summary or item.entry.kind == "boundary")
 
 
 def fold_id(log: Log) -> str:

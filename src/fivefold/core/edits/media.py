@@ -75,9 +75,13 @@ def refused(view: View, rejection: Rejection, *, family: Family, attempt: int) -
         over = [medium for medium in found if medium.side is None or medium.side > rejection.max_side]
         if over:
             return over
-    order = sorted(range(len(found)), key=lambda i: (-found[i].bytes, i))
     count = (1, (len(found) + 1) // 2, len(found))[min(attempt, 2)]
-    return [found[i] for i in sorted(order[:count])]
+    return largest_first(view.shown())[:count]
+
+
+def largest_first(shown: Iterable[Shown]) -> list[Medium]:
+    """All media, the largest first, of equal ones the oldest."""
+    return sorted(media_of(shown), key=lambda medium: -medium.bytes)
 
 
 def _named(entries: Sequence[Entry], rejection: Rejection, family: Family) -> list[Object]:

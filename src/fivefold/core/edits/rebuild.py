@@ -74,6 +74,11 @@ def _standing(log: Log, id: str, standing: Sequence[str], now: float) -> list[En
     return [msgspec.structs.replace(entry, id=f"{id}.standing{i}", time=now, line=None) for i, entry in enumerate(found, 1)]
 
 
+def fold_of(id: str) -> str:
+    """The id of the fold that an entry was made for; empty where it was said."""
+    return id.rpartition(".")[0]
+
+
 def _attachments(id: str, parts: Parts, now: float) -> list[Entry]:
     texts = [f"[{file.path}, read again after compaction]\n{file.text}" for file in parts.files]
     texts += [*parts.attachments, *parts.context]
@@ -107,7 +112,8 @@ def with_text(fold: Fold, text: str) -> Fold:
     """The same fold with another summary text (X6)."""
 
     def edited(entry: Entry) -> Entry:
-        return msgspec.structs.replace(entry, blocks=(Text(text),)) if entry.summary else entry
+        others = tuple(block for block in entry.blocks if not isinstance(block, Text))
+        return msgspec.structs.replace(entry, blocks=(*others, Text(text))) if entry.summary else entry
 
     changes = tuple(
         msgspec.structs.replace(change, stand_ins=tuple(map(edited, change.stand_ins))) if isinstance(change, HideSpan) else change

@@ -72,15 +72,22 @@ def target(setup: Setup) -> int:
     return int(setup.window.auto * (1 - setup.policy.auto.headroom_percent / 100))
 
 
+def most(before: int, setup: Setup, must_fit: int | None) -> int:
+    """The most that a rebuilt view may have to be a success (A7, A11). ``must_fit``: what the provider has said it takes, enough for
+    a recovery (R9)."""
+    fits = target(setup) if must_fit is None else max(target(setup), int(must_fit * 0.95))
+    return min(fits, before - 1, int(before * (1 - setup.policy.auto.min_gain_percent / 100)))
+
+
 def failure_of(before: int, after: int, setup: Setup, must_fit: int | None) -> str | None:
-    """Why a rebuilt view is no success; None where it is one (A7, A11). ``must_fit``: what the provider has said it takes,
-    enough for a recovery (R9)."""
+    """Why a rebuilt view is no success; None where it is one (``most``)."""
+    if after <= most(before, setup, must_fit):
+        return None
     if after >= before:
         return f"{after:,} tokens are not fewer than {before:,}"
     if after > before * (1 - setup.policy.auto.min_gain_percent / 100):
         return f"from {before:,} to {after:,} tokens is less than {setup.policy.auto.min_gain_percent:g}%"
-    most = target(setup) if must_fit is None else max(target(setup), int(must_fit * 0.95))
-    return f"{after:,} tokens are over {most:,}" if after > most else None
+    return f"{after:,} tokens are over {most(before, setup, must_fit):,}"
 
 
 STRUCTURAL = (Rung("summary", "structural", "kept", 1.0), Rung("half the summary", "structural", "kept", 0.5, 0.5))

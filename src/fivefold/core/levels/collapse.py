@@ -44,7 +44,7 @@ def stretch(
 def commit(view: View, staged: StagedSummary, id: str, now: float) -> tuple[Change, ...] | None:
     """The change that puts a staged summary in place; None where the stretch no longer stands in the view as it did."""
     first, last = cut.place_of(view, staged.first), cut.place_of(view, staged.last)
-    if first is None or last is None or last < first:
+    if first is None or last is None or last < first or not staged.text.strip():
         return None
     legal = cut.legal(view)
     if not (legal[first] and legal[last + 1]):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..entries import CLEARED, Entry, ReplaceBlocks, Target
 from ..messages import Document, Image, ToolResult, ToolUse, result_text
-from ..pairing import pair
+from ..pairing import Pairing, pair
 from ..policy import MicroPolicy
 from ..tools import purpose_of
 from ..view import View
@@ -39,7 +39,7 @@ def compactable(view: View, sizes: Sequence[int], kinds: Sequence[str], pinned: 
     The share of an entry's tokens that a result takes is told by its length."""
     shown = view.shown()
     entries = [item.entry for item in shown]
-    names = _names(entries)
+    names = _names(entries, view.pairing)
     found = []
     for place, item in enumerate(shown):
         if item.entry.id in pinned:
@@ -69,20 +69,22 @@ def new_results(view: View, seen: int, kinds: Sequence[str]) -> list[Reference]:
     while first > 0 and shown[first - 1].entry.kind == "assistant":
         first -= 1
     entries = [item.entry for item in shown[first:]]
-    names = _names(entries)
+    names = _names(entries, pair(entries))
     found = []
     for place, item in enumerate(shown[first:]):
         for index, block in enumerate(item.entry.blocks):
             order = item.position * _BLOCKS + index
-            if isinstance(block, ToolResult) and order > seen and purpose_of(names.get((place, index), "")) in kinds:
+            if not isinstance(block, ToolResult) or order <= seen or result_text(block) == CLEARED:
+                continue
+            if purpose_of(names.get((place, index), "")) in kinds:
                 found.append(Reference(block.tool_use_id, order))
     return found
 
 
-def _names(entries: Sequence[Entry]) -> dict[tuple[int, int], str]:
+def _names(entries: Sequence[Entry], pairing: Pairing) -> dict[tuple[int, int], str]:
     """The tool's name of each answered result, by place."""
     names: dict[tuple[int, int], str] = {}
-    for call, result, _ in pair(entries).pairs:
+    for call, result, _ in pairing.pairs:
         block = entries[call.entry].blocks[call.block]
         if isinstance(block, ToolUse):
             names[result.entry, result.block] = block.name
@@ -103,9 +105,11 @@ def _holds_more(block: ToolResult) -> bool:
 def clearing(
     view: View, sizes: Sequence[int], policy: MicroPolicy, *, keep: int, min_gain: int, pinned: Container[str] = ()
 ) -> Clearing | None:
-    """All but the ``keep`` most recent results cleared (at least one stays), where that frees at least ``min_gain`` tokens (M8)."""
+    """All but the ``keep`` most recent results cleared (at least one stays, and what no response has followed yet), where that frees at
+    least ``min_gain`` tokens (M8)."""
     found = compactable(view, sizes, policy.compactable, pinned)
-    old = found[: len(found) - max(1, keep)]
+    last = max((place for place, item in enumerate(view.shown()) if item.entry.kind == "assistant"), default=0)
+    old = [result for result in found[: max(0, len(found) - max(1, keep))] if result.place < last]
     gain = sum(result.tokens for result in old)
     if not old or gain < min_gain:
         return None

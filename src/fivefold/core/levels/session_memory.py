@@ -8,7 +8,6 @@ from typing import NamedTuple
 from ..edits import cut
 from ..entries import Entry
 from ..messages import ToolUse
-from ..pairing import pair
 from ..policy import MemoryPolicy
 from ..view import View
 from ..window import Window, scaled
@@ -52,7 +51,7 @@ def due(view: View, sizes: Sequence[int], used: int, covered: str | None, policy
     least = policy.first_tokens if covered is None else policy.grow_tokens
     if (used if covered is None else grown) < scaled(least, window) or not since:
         return None
-    if pair(entries).open:
+    if view.pairing.open:
         return None
     calls = sum(isinstance(block, ToolUse) for entry in since for block in entry.blocks)
     if calls < policy.tool_calls and _calls_of_last(entries):

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from ..entries import CLEARED, Entry, HideEntries, ReplaceBlocks, Target
 from ..messages import ToolResult, ToolUse, result_text
-from ..pairing import Pairing, Reading, pair
+from ..pairing import Pairing, Reading
 from ..tools import reads_whole
 from ..view import View
 
@@ -17,15 +17,15 @@ def whole_units(view: View, marked: Iterable[str], pinned: Container[str] = ()) 
     """The marked entries with all that can't be sent without them: a response whole, with its results. What an open call or
     a late result ties to it comes along; a response with an open call, or a pinned entry, stays (I1, I2, X7)."""
     entries = list(view.entries())
-    group = _groups(entries)
+    found = view.pairing
+    group = _groups(entries, found)
     wanted = set(marked)
     chosen = {group[i] for i, entry in enumerate(entries) if entry.id in wanted}
-    found = pair(entries)
     blocked = {group[place.entry] for place in found.open} | {group[i] for i, entry in enumerate(entries) if entry.id in pinned}
     return tuple(entry.id for i, entry in enumerate(entries) if group[i] in chosen - blocked)
 
 
-def _groups(entries: Sequence[Entry]) -> list[int]:
+def _groups(entries: Sequence[Entry], pairing: Pairing) -> list[int]:
     """Which entries go together: those of one response, and the entries that answer it. Told as the place of the first one."""
     parent = list(range(len(entries)))
 
@@ -45,7 +45,7 @@ def _groups(entries: Sequence[Entry]) -> list[int]:
         reading = reading.read(entry)
         if entry.kind == "assistant":
             join(first.setdefault(reading.number, i), i)
-    for call, result, _ in pair(entries).pairs:
+    for call, result, _ in pairing.pairs:
         join(call.entry, result.entry)
     return [root(i) for i in range(len(entries))]
 
@@ -59,7 +59,7 @@ def marks(view: View, marked: Iterable[str], pinned: Container[str] = ()) -> Hid
 def superseded(view: View, pinned: Container[str] = ()) -> ReplaceBlocks | None:
     """The change that hides results which a later identical read has made again; None where there are none."""
     entries = list(view.entries())
-    found: Pairing = pair(entries)
+    found = view.pairing
     last: dict[str, int] = {}
     old: list[tuple[int, int]] = []
     reads: list[tuple[str, int, int]] = []

@@ -1,0 +1,187 @@
+"""What a conversation has shown so far: its texts, and of each reference how often, how lately and where it stood.
+
+Grows with the conversation, each entry looked at once, so that a fold pays for choosing and not for reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..core.entries import Entry
+from ..core.messages import ServerToolUse, ToolUse
+from ..core.pairing import Reading
+from .calls import Call, act_of
+from .shapes import Kind, Shapes, pieces_of, starts_of
+from .spoken import Row, Unit, Voice, spoken
+
+BESIDE_CHARS = 24
+"""At least so much of its text stands beside a reference."""
+SPARSE_CHARS = 500
+"""Fewer references than one in so many characters: a conversation without code, in which names and words count."""
+_OF_PROSE: tuple[Kind, ...] = ("word", "quoted", "error")
+"""Kinds of references that conversations without code have too."""
+_JOINED = 4
+"""So many pieces at most are shown together where one by itself says nothing."""
+
+
+class Line(NamedTuple):
+    """What is shown of a reference: a piece of a text, or several where one says nothing beside it, and all that stands in it."""
+
+    unit: int
+    start: int
+    text: str
+    refs: Row
+    is_cut: bool
+    """It is less than whole lines."""
+
+
+class Sighting:
+    """All that was seen of one reference. Rounds count from 0; -1: never."""
+
+    __slots__ = ("base", "crowd", "kind", "last", "only_said", "places", "shown", "written", "wrote")
+
+    def __init__(self, kind: Kind, crowd: int) -> None:
+        self.kind = kind
+        self.crowd = crowd
+        """References in the most selective text that showed it, itself included."""
+        self.written = 0
+        """Rounds in which the assistant wrote it; the last of them is ``wrote``."""
+        self.wrote = -1
+        self.shown = 0
+        """Rounds in which anybody showed it; the last of them is ``last``."""
+        self.last = -1
+        self.only_said = True
+        """Only people's texts had it."""
+        self.places: list[tuple[int, int]] = []
+        """Unit and piece of its first place in each text that had it, in order."""
+        self.base: float | None = None
+        """Its log-odds but for recency, where they were worked out since it was last seen."""
+
+
+class Index:
+    """The texts of a conversation and the sightings in them."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self.entries: list[Entry] = []
+        self.units: list[Unit] = []
+        self.places: dict[tuple[int, int], int] = {}
+        """Which unit a block is, by the numbers of its entry and block."""
+        self.seen: dict[str, Sighting] = {}
+        self.calls: dict[tuple[int, int | None], Call | None] = {}
+        """Calls worked out so far, by their unit and that of their result."""
+        self._chars = 0
+        self._shaped = 0
+        self._reading = Reading()
+        self._before = False
+        """Something was said before the first response: a round of its own."""
+        self._starts: dict[int, list[int]] = {}
+        self.sentences: dict[int, list[Line]] = {}
+        """The sentences of the assistant's units that were looked at so far."""
+        self.private: set[int] = set()
+        """Units that hold a private key, of which no line may be shown."""
+        self._lines: dict[tuple[int, int], Line] = {}
+        self._prepared = 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there are too few references for a conversation about code."""
+        return self._chars > SPARSE_CHARS * self._shaped
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Take in what was said next."""
+        for entry in entries:
+            self._reading = self._reading.read(entry)
+            self._before = self._before or not self._reading.number
+            number = len(self.entries)
+            self.entries.append(entry)
+            for block, voice, text, tool in spoken(entry):
+                round = self._reading.number - (not self._before)
+                self.places[number, block] = len(self.units)
+                self._add(number, block, round, voice, text, tool)
+
+    def _add(self, entry: int, block: int, round: int, voice: Voice, text: str, tool: str) -> None:
+        rows = self.shapes.rows(pieces_of(text))
+        call = self.entries[entry].blocks[block]
+        if isinstance(call, ToolUse | ServerToolUse) and act_of(call) == "shell":
+            self._add_commands(text, rows)
+        found: dict[str, int] = {}
+        for i, row in enumerate(rows):
+            for reference in row:
+                if reference not in found:
+                    found[reference] = i
+        self._see(found, len(self.units), round, voice)
+        if "PRIVATE KEY" in text:
+            self.private.add(len(self.units))
+        self.units.append(Unit(entry, block, round, voice, text, frozenset(found), tool, tuple(rows)))
+        if voice != "system":
+            self._chars += len(text)
+
+    def _add_commands(self, text: str, rows: list[Row]) -> None:
+        commands = self.shapes.commands(text)
+        starts = starts_of(text) if commands else []
+        piece = 0
+        for at, command in commands:
+            while piece + 1 < len(starts) and starts[piece + 1] <= at:
+                piece += 1
+            rows[piece] = (*rows[piece], command)
+
+    def _see(self, found: dict[str, int], unit: int, round: int, voice: Voice) -> None:
+        seen, crowd = self.seen, len(found)
+        own, said = voice in ("assistant", "call"), voice == "person"
+        for reference, piece in found.items():
+            sighting = seen.get(reference)
+            if sighting is None:
+                sighting = seen[reference] = Sighting(self.shapes.kinds[reference], crowd)
+                self._shaped += sighting.kind not in _OF_PROSE
+            sighting.places.append((unit, piece))
+            sighting.base = None
+            if sighting.last != round:
+                sighting.last = round
+                sighting.shown += 1
+            if own and sighting.wrote != round:
+                sighting.wrote = round
+                sighting.written += 1
+            if crowd < sighting.crowd:
+                sighting.crowd = crowd
+            if not said:
+                sighting.only_said = False
+
+    def prepare(self) -> None:
+        """Work out ahead of time how the references of what came last are shown."""
+        for unit in range(self._prepared, len(self.units)):
+            firsts = {place[1] for reference in self.units[unit].refs if (place := self.seen[reference].places[-1])[0] == unit}
+            for piece in firsts:
+                self.line(unit, piece)
+        self._prepared = len(self.units)
+
+    def line(self, unit: int, piece: int) -> Line:
+        """What is shown of the references that stand in a piece."""
+        found = self._lines.get((unit, piece))
+        if found is None:
+            found = self._lines[unit, piece] = self._line(unit, piece)
+        return found
+
+    def _line(self, unit: int, piece: int) -> Line:
+        text, rows = self.units[unit].text, self.units[unit].rows
+        starts = self._starts.get(unit)
+        if starts is None:
+            starts = self._starts[unit] = [*starts_of(text), len(text)]
+        row = rows[piece]
+        first, last = piece, piece + 1
+        shown = text[starts[first] : starts[last]].strip()
+        needed = BESIDE_CHARS + max(map(len, row))
+        while len(shown) < needed and last - first < _JOINED and last < len(rows):
+            last += 1
+            shown = text[starts[first] : starts[last]].strip()
+        while len(shown) < needed and last - first < _JOINED and first:
+            first -= 1
+            shown = text[starts[first] : starts[last]].strip()
+        if last - first > 1:
+            row = tuple(dict.fromkeys(reference for some in rows[first:last] for reference in some))
+        start = starts[first]
+        is_whole = (not start or text[start - 1] == "\n") and (last == len(rows) or text[starts[last] - 1] == "\n")
+        while text[start].isspace():
+            start += 1
+        return Line(unit, start, shown, row, not is_whole)
