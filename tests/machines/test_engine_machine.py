@@ -88,7 +88,8 @@ from tests.engine_oracle import (
 
 STEPS = int(os.environ.get("FIVEFOLD_MACHINE_STEPS", "100000"))
 STEPS_A_RUN = 80
-FILLER = ("the parser reads the next token and the queue grows while nobody looks at it; " * 400)[:24_000]
+FILLER = "a=1;b=2;c=3; " * 800
+"""About 0.7 tokens a character, so that a window is full of few characters."""
 TOOLS = ("Read", "Bash", "Grep", "Edit", "TodoWrite", "Task", "mystery")
 CLEARABLE = ("Read", "Bash", "Grep", "Edit")
 FULL = ("auto", "manual", "reactive", "partial")
@@ -113,8 +114,8 @@ class EngineMachine(RuleBasedStateMachine):
     def starts(self, dice: int) -> None:
         r = Random(f"{self.kind} {dice}")
         self.setup = self.some_setup(r)
-        self.rate, self.fixed = r.choice((0.22, 0.3, 0.4)), r.choice((0, 150, 400))
-        self.size = r.choice((0.02, 0.05, 0.1)) * self.setup.window.context
+        self.rate, self.fixed = r.choice((0.55, 0.7, 0.9)), r.choice((0, 150, 400))
+        self.size = r.choice((0.006, 0.015, 0.03)) * self.setup.window.context
         self.moves = [move for move in MOVES if move == "go_on" or r.random() < 0.75]
         self.names = 0
         self.now = 1_000.0
@@ -129,7 +130,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.sent: Wire = []
         self.sent_plain = 0
         self.sent_changed, self.said_since = True, False
-        self.wire: Wire = []
+        self.wire_of: Any = None
+        self.wire_now: Wire = []
         self.marked: set[str] = set()
         self.too_late: set[str] = set()
         self.pins: dict[str, str] = {}
@@ -323,7 +325,7 @@ class EngineMachine(RuleBasedStateMachine):
         blocks: list[Any] = []
         if self.setup.model.thinking != "none" and r.random() < 0.7:
             name = self.name("s")
-            blocks += [Thinking(FILLER[: r.choice((0, 60, 300))], f"{name}{'x' * 20}")]
+            blocks += [Thinking(FILLER[: r.choice((0, 20, 100))], f"{name}{'x' * 20}")]
         if r.random() < 0.7 or not blocks:
             blocks.append(Text(self.text(r, 0.5)))
         for _ in range(r.choice((0, 1, 1, 1, 2, 3))):
@@ -336,7 +338,7 @@ class EngineMachine(RuleBasedStateMachine):
         wire = self.wire if self.state.phase is Phase.READY else self.sent
         usage = None
         if r.random() < 0.7:
-            usage = Usage(input=true_tokens(wire, self.rate, self.fixed), output=true_tokens([("", str(b)) for b in blocks], 0.25, 0))
+            usage = Usage(input=true_tokens(wire, self.rate, self.fixed), output=true_tokens([("", str(b)) for b in blocks], self.rate, 0))
         api = self.name("api")
         parts = [blocks] if r.random() < 0.5 else [[block] for block in blocks]
         entries = [self.entry("assistant", *part, api_id=api, usage=usage) for part in parts]
@@ -395,8 +397,7 @@ class EngineMachine(RuleBasedStateMachine):
             del self.pins[name]
             self.gives(Unpinned(name=name))
             return True
-        short = [(id, words(blocks)) for id, blocks in self.picture.shown if self.state.log.position_known(id)] if False else []
-        short = [(entry.id, words(entry.blocks)) for entry in self.entries() if entry.kind == "user" and len(words(entry.blocks)) < 200]
+        short = [(entry.id, words(entry.blocks)) for entry in self.entries() if entry.kind == "user" and len(words(entry.blocks)) < 150]
         short = [(id, text) for id, text in short if (id, text) in ((a, words(b)) for a, b in self.picture.shown)]
         if not short:
             return False
@@ -415,7 +416,7 @@ class EngineMachine(RuleBasedStateMachine):
             stage = self.stages.pop(0)
             low, high = self.state.log.position(stage.first), self.state.log.position(stage.last)
             told = " ".join(self.told_by_log(low, high))
-            self.gives(Staged(first=stage.first, last=stage.last, text=f"staged {told} {FILLER[: r.choice((0, 200))]}"))
+            self.gives(Staged(first=stage.first, last=stage.last, text=f"staged {told} {FILLER[: r.choice((0, 60))]}"))
             return True
         if self.extracts:
             action = self.extracts.pop(0)
@@ -478,14 +479,14 @@ class EngineMachine(RuleBasedStateMachine):
                     name=name,
                     instructions=("and the ports",) if r.random() < 0.3 else (),
                     veto="not now" if name == "pre_compact" and r.random() < 0.15 else "",
-                    context=tuple(f"hook text {self.name('h')} {FILLER[: r.choice((0, 300, 3_000))]}" for _ in range(r.randint(0, 2))),
+                    context=tuple(f"hook text {self.name('h')} {FILLER[: r.choice((0, 100, 1_000))]}" for _ in range(r.randint(0, 2))),
                     failed=("a hook threw",) if r.random() < 0.2 else (),
                 )
             case ReadMemory():
                 return MemoryRead(text=r.choice((None, "memory", "memory")), running=r.random() < 0.1)
             case ReadFiles(paths=paths):
-                found = [RestoredFile(path, FILLER[: r.choice((50, 2_000, 9_000))]) for path in paths if r.random() < 0.8]
-                skills = tuple(FILLER[: r.choice((80, 4_000))] for _ in range(r.randint(0, 1)))
+                found = [RestoredFile(path, FILLER[: r.choice((20, 600, 3_000))]) for path in paths if r.random() < 0.8]
+                skills = tuple(FILLER[: r.choice((30, 1_400))] for _ in range(r.randint(0, 1)))
                 return FilesRead(files=tuple(found), attachments=skills, skipped=("gone.py: missing",))
             case CountTokens():
                 return Counted(tokens=r.choice((None, true_tokens(self.wire, self.rate, self.fixed))))
@@ -512,7 +513,7 @@ class EngineMachine(RuleBasedStateMachine):
             told = marks((item.entry.id, list(item.entry.blocks)) for item in self.state.view.shown() if low <= item.position <= high)
         pinned = [text for text in self.pins.values() if not set(MARK.findall(text)) - set(told)]
         told = [mark for mark in dict.fromkeys(told) if all(mark not in text for text in pinned)]
-        filler = FILLER[: int(self.setup.window.auto * r.choice((0, 0, 0.2, 0.6, 1.2, 6)) * action.pressure)]
+        filler = FILLER[: int(self.setup.window.auto * r.choice((0, 0, 0.1, 0.3, 0.6, 2)) * action.pressure)]
         text = "" if luck < 0.16 else "\n".join(["summary", " ".join(told), *pinned, filler]).rstrip()
         own = {"first": span[0], "last": span[1]} if action.first is None else {}
         block: Any = {"type": "compaction", "content": text} if action.method == "native" and text else {}
@@ -627,7 +628,8 @@ class EngineMachine(RuleBasedStateMachine):
         key = (folds[-1].fold.id if folds else "", *((id, words(blocks)) for id, blocks in self.picture.shown if id not in notes))
         self.watch.saw(event, step.state, step.actions, key, self.now)
         self.folds_are_a_success(before, step)
-        if step.state.log is not before.log:
+        changed = any(not isinstance(record, Entry) for record in list(step.state.log.records(before.log.record_count)))
+        if changed or any(isinstance(action, Send) for action in step.actions):
             self.can_be_sent()
         if waits is False:
             assert kept_of(remember.recalled(step.state.log) or type(step.state.tracking)()) == kept(step.state), "K2: the log keeps it"
@@ -735,15 +737,20 @@ class EngineMachine(RuleBasedStateMachine):
                 found.append(entry)
         return found
 
+    @property
+    def wire(self) -> Wire:
+        """What would be sent now."""
+        if self.wire_of is not self.state.view:
+            self.wire_of, self.wire_now = self.state.view, flat(outgoing(list(self.state.view.sent())))
+        return self.wire_now
+
     def can_be_sent(self) -> None:
         """A provider would take the view as it is now (I1–I4), and its bytes are the same when asked twice (I5)."""
-        request = outgoing(list(self.state.view.sent()))
+        request = outgoing(list(view_of(self.state.log).sent()))
         if request.messages:
             assert not refused(request.messages), refused(request.messages)
-        wire = flat(request)
-        assert not self.thoughts.changed(wire), "I2: thinking goes back as it was made, in order, or not at all"
-        assert wire == flat(outgoing(list(view_of(self.state.log).sent()))), "I5"
-        self.wire = wire
+        assert flat(request) == self.wire, "I5"
+        assert not self.thoughts.changed(self.wire), "I2: thinking goes back as it was made, in order, or not at all"
 
     def goes_out(self, action: Send) -> None:
         type(self).done["sent"] += 1
@@ -761,7 +768,7 @@ class EngineMachine(RuleBasedStateMachine):
         seen = "\n".join(words(blocks) for _, blocks in [*self.picture.shown, *self.put_off()])
         assert all(text in seen for text in self.pins.values()), "X7: what is pinned is gone"
         self.sent_plain = self.plain()
-        self.sent, self.sent_changed, self.said_since = self.wire, False, False
+        self.sent, self.sent_changed, self.said_since = self.wire, bool(self.open_calls()), False
 
     def plain(self) -> int:
         """Tokens of what is sent, one entry after another, with nothing learned."""

@@ -8,17 +8,17 @@ fold has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
-from .entries import SHOWN_AS, Entry, Head, Record, Usage
+from .entries import SHOWN_AS, Entry, Fold, Head, HideSpan, Record, Usage
 from .estimate import Measure, encode_json, estimate_json, measure_blocks
 from .generation import Generation
 from .log import Log
 from .media import CAP_OLD
 from .pairing import Reading
-from .view import View
+from .view import View, view_of
 
 Measurer: TypeAlias = Callable[[Entry], Measure]
 SizeSource: TypeAlias = Literal["usage", "usage+estimate", "calibrated", "estimate"]
@@ -227,17 +227,32 @@ def overhead_of(head: Head, generation: Generation = "unknown", image_cap: int =
 
 def lived_through(log: Log, measure: Measurer, *, overhead: Measure = NOTHING, fixed: int | None = None) -> Ledger:
     """The ledger at the end of a log that was lived through record by record: what responses before a fold have told of the ratio
-    and the overhead stays known behind it (T3)."""
-    passed = Log(log.head, base=log.base)
-    ledger = Ledger(View(passed, []), measure, overhead=overhead, fixed=fixed)
+    and the overhead stays known behind it (T3). Where the beginning is not loaded (K2), what was counted with it tells nothing."""
+    records = list(log.records())
+    start = _known_from(log, records)
+    passed = Log(log.head, records[:start], base=log.base)
+    ledger = Ledger(view_of(passed), measure, overhead=overhead, fixed=fixed)
     waiting: list[Record] = []
-    for record in log.records():
+    for record in records[start:]:
         if not isinstance(record, Entry):
             passed = passed.append(*waiting)
             ledger = ledger.advance(ledger.view.advance(passed), measure)
             waiting = []
         waiting.append(record)
     return ledger.advance(ledger.view.advance(passed.append(*waiting)), measure)
+
+
+def _known_from(log: Log, records: Sequence[Record]) -> int:
+    """The record from which on all that was sent is loaded: behind the last fold that hides what is not."""
+    if not log.base:
+        return 0
+    for i in range(len(records) - 1, -1, -1):
+        record = records[i]
+        if isinstance(record, Fold) and any(
+            isinstance(change, HideSpan) and (change.first is None or log.find(change.first) is None) for change in record.changes
+        ):
+            return i + 1
+    return len(records)
 
 
 def _plausible(counted: int, estimated: int) -> bool:

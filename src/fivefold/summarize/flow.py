@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -21,11 +22,11 @@ import msgspec
 
 from ..core.entries import Entry, Usage
 from ..core.estimate import encode_json, measure_entry, pad
-from ..core.messages import Block, Text
+from ..core.messages import Block, Text, ToolResult, result_text
 from ..core.policy import SummaryPolicy
 from ..core.rejection import Rejection
 from ..errors import SummaryError
-from .parse import CUT_OFF, NO_SUMMARY, capped, judged, pause_before, shortened
+from .parse import CUT_OFF, NO_SUMMARY, capped, judged, pause_before, shortened, tagged
 from .prompts import SYSTEM, Before, Direction, Wanted, direct, instruction
 from .render import Rendered, Sheet, first_words, open_results, sent_tokens
 
@@ -367,10 +368,10 @@ class _Model:
         return lower if lower >= max(1, self.run.cap // 2) else 0
 
     def _judged(self, answer: Answer, style: _Style, page: Rendered | None) -> _Judged:
-        said = (
-            block.text for entry in self.run.task.entries if entry.kind == "assistant" for block in entry.blocks if isinstance(block, Text)
-        )
-        text, fault = judged(answer.text, answer.stop_reason, answer.called_tool, said)
+        entries = self.run.task.entries
+        said = (block.text for entry in entries if entry.kind == "assistant" for block in entry.blocks if isinstance(block, Text))
+        shown = (result_text(block) for entry in entries for block in entry.blocks if isinstance(block, ToolResult))
+        text, fault = judged(answer.text, answer.stop_reason, answer.called_tool, chain(said, *map(tagged, shown)))
         before: Before = "tool_call" if fault and answer.called_tool else "repeat" if fault == NO_SUMMARY else ""
         if before:
             return _Judged("", fault, style._replace(before=before))
@@ -395,5 +396,5 @@ def _asked(*blocks: Block) -> Entry:
 
 
 def _told(refused: Rejection) -> str:
-    status = "" if refused.status is None else f" ({refused.status})"
-    return f"{' '.join(refused.message.split())[:_WHY_CHARS] or refused.why}{status}"
+    told = " ".join(refused.message.split())[:_WHY_CHARS] or refused.why
+    return told if refused.status is None else f"{told} ({refused.status})"

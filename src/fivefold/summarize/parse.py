@@ -202,10 +202,11 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def _region(text: str) -> str | None:
     """What stands between summary tags: of several the longest; None where there are no such tags."""
-    return max(_regions(text), key=lambda found: len(found.strip()), default=None)
+    return max(tagged(text), key=lambda found: len(found.strip()), default=None)
 
 
-def _regions(text: str) -> Iterator[str]:
+def tagged(text: str) -> Iterator[str]:
+    """What stands between summary tags, pair by pair."""
     depth = start = last = 0
     for tag in _TAG.finditer(text):
         if tag[2].lower() != "summary":

@@ -10,6 +10,8 @@ from .spoken import Unit
 
 PASTE_CHARS = 1_000
 """A message at least this long is a paste, and goes before any shorter one."""
+PASTE_TOKENS = 300
+"""So is one of so many tokens: some scripts say in few characters what takes many."""
 SHORT_CHARS = 400
 """What is left of a paste, three quarters of it from its start; of the first and of the newest message more, if it fits."""
 
@@ -50,7 +52,9 @@ def people_of(units: Sequence[Unit], id_of: Callable[[int], str], budget: float,
         return People(tuple(said), ())
     inner, ends = list(range(1, len(said) - 1)), [i for i in (0, len(said) - 1) if i >= 0]
     for i in [*inner, *dict.fromkeys(ends)]:
-        if over > 0 and len(said[i].text) >= PASTE_CHARS:
+        if over > 0 and (
+            len(said[i].text) >= PASTE_CHARS or (sizes[i] >= PASTE_TOKENS and len(said[i].text) > SHORT_CHARS + PASTE_CHARS // 4)
+        ):
             room = int(budget / 2 * len(said[i].text) / max(1.0, sizes[i])) - PASTE_CHARS // 4 if i in ends else 0
             said[i] = pointed(said[i], max(SHORT_CHARS, room))
             over -= sizes[i] - (small := estimate(said[i].text))
