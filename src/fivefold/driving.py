@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from . import agent_tools
 from .core import engine
 from .core.actions import NEEDS_ANSWER, Append, Emit, ExtractMemory, GiveUp, Send, Stage
-from .core.edits import cut
+from .core.edits import cut, thinking
 from .core.entries import SHOWN_AS, Entry, Fold, HideSpan, Record, Unfold
 from .core.events import (
     Cancelled,
@@ -350,12 +350,10 @@ class Driving:
 
     def undo(self, fold: str | None = None) -> tuple[str, ...]:
         """Take a fold back, by default the last one, with all that stand on it (X5); gives what was taken back."""
-        placed = self.state.log.folds
-        folds = [one.fold.id for one in placed]
-        own = [one.fold.id for one in placed if one.fold.level != "undo"]  # what an undo needs goes with the next one
-        if not own or (fold is not None and fold not in own):
+        folds = [placed.fold.id for placed in self.state.log.folds if placed.fold.level not in thinking.FOLLOWS]
+        if not folds or (fold is not None and fold not in folds):
             raise FoldError(f"no fold {fold!r} is in force" if fold else "no fold is in force")
-        taken = tuple(reversed(folds[folds.index(fold or own[-1]) :]))
+        taken = tuple(reversed(folds[folds.index(fold) :] if fold else folds[-1:]))
         self._now(Undone(folds=taken, now=self.clock()))
         return taken
 
@@ -366,7 +364,7 @@ class Driving:
             raise CompactionError("this conversation is being compacted: wait for it, or cancel it")
         log = self.state.log
         position = log.position(id)
-        later = [one.fold.id for one in reversed(log.folds) if one.at > position + 1 and one.fold.level != "undo"]
+        later = [one.fold.id for one in reversed(log.folds) if one.at > position + 1 and one.fold.level not in thinking.FOLLOWS]
         now = self.clock()
         records: list[Record] = [Unfold(fold=fold, time=now) for fold in later]
         if position + 1 < len(log):

@@ -92,7 +92,8 @@ FILLER = "a=1;b=2;c=3; " * 800
 """About 0.7 tokens a character, so that a window is full of few characters."""
 TOOLS = ("Read", "Bash", "Grep", "Edit", "TodoWrite", "Task", "mystery")
 CLEARABLE = ("Read", "Bash", "Grep", "Edit")
-FULL = ("auto", "manual", "reactive", "partial")
+FOLLOWS = ("undo", "late")
+"""Levels of folds that follow from something else, and are not taken back."""
 DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Entry | Fold | Unfold)
 KINDS = ("structural", "model", "memory", "bound", "native", "collapse", "server", "mixed")
 MOVES = (
@@ -259,8 +260,6 @@ class EngineMachine(RuleBasedStateMachine):
         return not shown or shown[-1].kind == "assistant"
 
     def speak(self, r: Random) -> bool:
-        if self.state.phase is Phase.SENT and self.binds():
-            return False
         blocks = [Text(self.text(r))]
         if r.random() < 0.08:
             blocks.append(self.image(r))  # type: ignore[arg-type]
@@ -279,8 +278,6 @@ class EngineMachine(RuleBasedStateMachine):
         return Image({"type": "base64", "media_type": "image/png", "data": data})
 
     def attach(self, r: Random) -> bool:
-        if self.state.phase is Phase.SENT and self.binds():
-            return False
         kind = r.choice(("attachment", "note", "meta", "system"))
         text = Text(self.text(r, 0.4))
         return self.said(self.entry("user", text, meta=True) if kind == "meta" else self.entry(kind, text))
@@ -302,11 +299,13 @@ class EngineMachine(RuleBasedStateMachine):
         return ToolResult(call.id, content, is_error=r.random() < 0.05)
 
     def late(self, r: Random) -> bool:
-        """A result for a call that others have long been made after."""
+        """A result for a call that others have long been made after. Where thinking is bound and a tool loop is open nothing can be
+        done about one but to ask the provider to drop what no longer fits; so there it comes only where that is allowed."""
         said = self.results_said()
         now = {call.id for call in self.open_calls()}
         calls = [b for entry in self.entries() for b in entry.blocks if isinstance(b, ToolUse) and b.id not in said | now]
-        if not calls or self.binds() or self.state.phase is Phase.SENT:
+        helpless = self.binds() and self.thinks_on() and not self.setup.policy.thinking.drop_setting
+        if not calls or helpless or self.state.phase is Phase.SENT:
             return False
         self.sent_changed = True
         return self.said(self.entry("user", self.result(r, r.choice(calls))))
@@ -425,12 +424,11 @@ class EngineMachine(RuleBasedStateMachine):
         return False
 
     def undo(self, r: Random) -> bool:
-        folds = [placed.fold for placed in self.state.log.folds]
-        own = [i for i, fold in enumerate(folds) if fold.level != "undo"]
-        if self.state.phase is not Phase.READY or not own:
+        folds = [placed.fold for placed in self.state.log.folds if placed.fold.level not in FOLLOWS]
+        if self.state.phase is not Phase.READY or not folds:
             return False
-        first = own[-1] if r.random() < 0.7 else r.choice(own)
-        taken = [fold.id for fold in reversed(folds[first:])]
+        count = 1 if r.random() < 0.7 else r.randint(1, len(folds))
+        taken = [fold.id for fold in reversed(folds[-count:])]
         said, before = self.views[taken[-1]]
         try:
             self.gives(Undone(folds=tuple(taken), now=self.now))
@@ -439,10 +437,10 @@ class EngineMachine(RuleBasedStateMachine):
             return False
         undone = tuple(f"{record.fold}." for record in self.state.log.records() if isinstance(record, Unfold))
         later = [entry for position, entry in enumerate(self.entries()) if position >= said and not entry.id.startswith(undone)]
-        shown = list(self.state.view.entries())
-        if self.binds():  # what was thought under the fold no longer fits
-            shown, later = without_thinking(shown, said, self.state.log), without_thinking(later, said, self.state.log)
-        assert shown == before + later, "X5: undo gives the view from before"
+        shown, expected = list(self.state.view.entries()), before + later
+        if self.binds():  # what was thought under a fold no longer fits
+            shown, expected = without_thinking(shown), without_thinking(expected)
+        assert shown == expected, "X5: undo gives the view from before"
         return True
 
     def thinks_on(self) -> bool:
@@ -790,12 +788,8 @@ def holds_more(result: ToolResult) -> bool:
     return text != CLEARED and (len(text) > len(CLEARED) or media)
 
 
-def without_thinking(entries: list[Entry], since: int, log: Log) -> list[Entry]:
-    """Entries, those said from a place on without their thinking."""
-    late = {entry.id for position, entry in enumerate(log.entries()) if position >= since}
-    return [
-        msgspec.structs.replace(e, blocks=tuple(b for b in e.blocks if not isinstance(b, Thinking))) if e.id in late else e for e in entries
-    ]
+def without_thinking(entries: list[Entry]) -> list[Entry]:
+    return [msgspec.structs.replace(e, blocks=tuple(block for block in e.blocks if not isinstance(block, Thinking))) for e in entries]
 
 
 def kept(state: State) -> dict[str, object]:

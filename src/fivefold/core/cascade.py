@@ -10,7 +10,8 @@ import msgspec
 
 from . import ladder, ops
 from .actions import Action, CountTokens, ExtractMemory, GiveUp, Send, Stage
-from .edits import cut
+from .edits import cut, thinking
+from .entries import Fold
 from .events import CompactAsked, RequestDue
 from .levels import auto, cached, caps, collapse, micro, pays, session_memory, snip
 from .levels.server_edits import ServerEdits, config
@@ -280,6 +281,8 @@ def _is_blocked(state: State, request: RequestDue) -> bool:
 
 def send(state: State, out: list[Action], request: RequestDue, transition: str = "") -> State:
     """Send the view, with what goes along."""
+    if thinking.is_bound(state.setup.model):
+        state = overtaken(state, out, request.now)
     edits = _edits(state, request)
     for note in edits.notes if edits is not None else ():
         state = ops.say_once(state, out, note)
@@ -295,6 +298,17 @@ def send(state: State, out: list[Action], request: RequestDue, transition: str =
         )
     )
     return state._replace(phase=Phase.SENT, sent=request, pending=None)
+
+
+def overtaken(state: State, out: list[Action], now: float) -> State:
+    """Thinking in front of which a late result has come is no longer valid, and hidden (I7, I9)."""
+    place = thinking.overtaken(state.view)
+    bound = thinking.Bound("free") if place is None else thinking.bound(state.view, state.setup.model, place)
+    if bound.hiding is not None:
+        fold = Fold(id=cut.fold_id(state.log), level="late", changes=(bound.hiding,), why="a result came late (I7)", time=now)
+        ops.emit(out, "folded", level="late", path="thinking", fold=fold.id, why=fold.why)
+        return ops.append(state, out, fold)
+    return ops.track(state, drop_thinking=True) if bound.way == "wait" and state.setup.policy.thinking.drop_setting else state
 
 
 def _edits(state: State, request: RequestDue) -> ServerEdits | None:

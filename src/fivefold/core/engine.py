@@ -12,11 +12,11 @@ from functools import partial
 
 import msgspec
 
-from ..errors import FoldError, IllegalEventError, PinError
-from . import cascade, ladder, ops, recover, remember
+from ..errors import IllegalEventError, PinError
+from . import cascade, ladder, ops, recover, remember, undo
 from .actions import Action, Done, GiveUp
-from .edits import cut, rebuild, thinking
-from .entries import Entry, Fold, HideEntries, HideSpan, Unfold
+from .edits import cut, thinking
+from .entries import Entry, Fold, HideSpan
 from .estimate import Measure, measure_entry
 from .events import (
     Cancelled,
@@ -151,23 +151,36 @@ def _send_pending(state: State, out: list[Action], event: Event) -> State:
 def _dispatch(state: State, event: Event, out: list[Action]) -> State:
     match event:
         case Said(entries=entries):
-            return ops.append(state, out, *entries) if entries else state
+            return _said(state, out, entries) if entries else state
         case RequestDue():
             return cascade.before_request(state._replace(sent=None), out, event)
         case Replied():
-            return _replied(state, out, event)
+            return _released(_replied(state, out, event), out)
         case RequestRejected():
-            return recover.rejected(state, out, event)
+            return recover.rejected(_released(state, out), out, event)
         case CompactAsked():
             return _asked(state, out, event)
         case Cancelled():
-            return _cancelled(state, out)
+            return _cancelled(_released(state, out), out)
         case Undone():
-            return _undone(state, out, event)
+            return undo.undone(state, out, event)
         case HookAnswered() | MemoryRead() | FilesRead() | Summarized() | SummaryFailed() | Counted():
             return _answered_with(state, out, event)
         case _:
             return _noted(state, out, event)
+
+
+def _said(state: State, out: list[Action], entries: tuple[Entry, ...]) -> State:
+    """Behind the end of the log; where thinking is bound to what was sent, behind the response that is on its way (I7)."""
+    if state.phase is not Phase.SENT or not thinking.is_bound(state.setup.model):
+        return ops.append(state, out, *entries)
+    state.with_records(*state.held, *entries)  # raises for what does not fit
+    return state._replace(held=(*state.held, *entries))
+
+
+def _released(state: State, out: list[Action]) -> State:
+    """What was held back is said."""
+    return ops.append(state, out, *state.held)._replace(held=()) if state.held else state
 
 
 def _answered_with(state: State, out: list[Action], event: Event) -> State:
@@ -342,29 +355,6 @@ def _partial(state: State, out: list[Action], event: CompactAsked) -> State:
         last=span.last,
     )
     return ladder.begin(state, out, work)
-
-
-def _undone(state: State, out: list[Action], event: Undone) -> State:
-    """Folds taken back, all or none (X5); with them what they had put behind the end, and thinking bound to what they showed (I7)."""
-    if not event.folds:
-        raise FoldError("there is no fold to take back")
-    since = min((placed.at for placed in state.log.folds if placed.fold.id in event.folds), default=0)
-    state = ops.append(state, out, *(Unfold(fold=id, time=event.now) for id in event.folds))
-    shown = state.view.shown()
-    changed = next((i for i, item in enumerate(shown) if item.position >= since and item.side == 0), len(shown))
-    bound = thinking.bound(state.view, state.setup.model, changed)
-    if bound.way == "wait" and not state.setup.policy.thinking.drop_setting:
-        raise FoldError("a tool loop is open whose thinking is bound to these folds (I7): take them back when it has ended")
-    undone = {record.fold for record in state.log.records() if isinstance(record, Unfold)}
-    left = tuple(item.entry.id for item in shown if rebuild.fold_of(item.entry.id) in undone)
-    changes = thinking.settled((HideEntries(left),) if left else (), bound)
-    if changes:
-        state = ops.append(
-            state, out, Fold(id=cut.fold_id(state.log), level="undo", changes=changes, why="left by folds taken back", time=event.now)
-        )
-    waiting = tuple(entry for entry in state.tracking.waiting if rebuild.fold_of(entry.id) not in undone)
-    drop = state.tracking.drop_thinking or bound.way == "wait"
-    return ops.track(state, left=None, failed_on="", staged=(), waiting=waiting, drop_thinking=drop)
 
 
 def _cancelled(state: State, out: list[Action]) -> State:

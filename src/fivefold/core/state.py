@@ -218,6 +218,8 @@ class State(NamedTuple):
     """A request that is due and waits for the cascade."""
     sent: RequestDue | None = None
     """The request at the provider, or the one refused last."""
+    held: tuple[Entry, ...] = ()
+    """What was said while it is there, where it has to stand behind the response (I7)."""
 
     def with_records(self, *records: Record) -> State:
         """With records behind the log, and view and ledger carried on. Raises LogError; this state stays as it is."""

@@ -43,6 +43,12 @@ _LEAST_SHARE = 0.25
 """Where what stays verbatim leaves no room, the digest still takes this share of its parts, if that fits at all."""
 _CLOSE = 1.02
 """A digest this much larger than it may be is taken: sizes are sampled, and ``most`` is far off."""
+_FILLED = 0.97
+"""So much of its room a digest is planned to fill: what lines cost together is known only nearly."""
+_TITLE_TOKENS = 100
+"""The headings of the sections."""
+_SHRUNK_TOKENS = 14
+"""What a shrunk result says of itself beside its lines."""
 _SAMPLES = 12
 _SAMPLE_CHARS = 1_000
 
@@ -189,7 +195,7 @@ def _said_at(entries: Sequence[Entry], units: Sequence[Unit], folded: Sequence[i
 def _facts(job: Job, zones: Zones, calls: Sequence[Call], folded: Sequence[int], kept: Sequence[int], people: People) -> page.Facts:
     units = job.memory.index.units
     before = [call for call in calls if units[call.unit].entry < zones.cut]
-    running = background_of(calls, units) if job.running is None else running_of(job.running)
+    running = background_of(calls, units, job.memory.index.started) if job.running is None else running_of(job.running)
     return page.Facts(
         people=people,
         newest_follows=any(units[i].voice == "person" for i in kept if units[i].entry >= zones.cut),
@@ -229,9 +235,10 @@ def _choose(job: Job, material: Material, allowed: float) -> Parts:
     said = "\n".join([*fixed.values(), *(material.heads[unit] for unit in listed), *(snippet.text for snippet in prose)])
     giants = sum(units[i].entry >= material.zones.tail for i in material.shrinking)
     giant_chars = int(material.zones.giant_tokens / per_char / 2)
-    budget = allowed - _tokens(said, job.estimate) - 2 * giants * giant_chars * per_char
+    shrunk = _SHRUNK_TOKENS * len(material.shrinking) + 2 * giants * giant_chars * per_char
+    budget = _FILLED * (allowed - _TITLE_TOKENS) - _tokens(said, job.estimate) - shrunk
     known = job.memory.seen_in(said).union(*(units[unit].refs for unit in listed if len(units[unit].text) <= SUBJECT_CHARS))
-    return Parts(fixed, prose, _pick(job, material, known, listed, max(0.0, min(limits.picked, budget))), listed, giant_chars)
+    return Parts(fixed, prose, _pick(job, material, known, listed, max(0.0, budget)), listed, giant_chars)
 
 
 def _trimmed(parts: Parts, chars: float) -> Parts:

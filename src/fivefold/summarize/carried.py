@@ -100,8 +100,10 @@ def _take_single(name: str, given: Object, single: dict[str, Item]) -> None:
             single[id] = Item(single[id].text, status)
 
 
-def background_of(calls: Sequence[Call], units: Sequence[Unit]) -> list[Task]:
-    """The background tasks and agents that were started and not seen to end, in order."""
+def background_of(calls: Sequence[Call], units: Sequence[Unit], made: dict[int, str] | None = None) -> list[Task]:
+    """The background tasks and agents that were started and not seen to end, in order. ``made``: ids found in the units at an
+    earlier time, which need not be looked for again."""
+    made = {} if made is None else made
     running: dict[str, Task] = {}
     by_result = {call.result: call for call in calls if call.result is not None}
     for i, unit in enumerate(units):
@@ -112,12 +114,20 @@ def background_of(calls: Sequence[Call], units: Sequence[Unit]) -> list[Task]:
         if named and _ENDED.search(text):
             for id in named:
                 del running[id]
-        started = _STARTED.search(text) if ("ackground" in text or "unning" in text or "gentId" in text) else None
-        if started is not None and unit.voice == "result":
-            id = started[1] or started[2]
+        id = _started(i, text, made) if unit.voice == "result" else ""
+        if id:
             call = by_result.get(i)
             running[id] = Task(id, f"{call.name}: {call.subject}" if call else "")
     return list(running.values())
+
+
+def _started(unit: int, text: str, made: dict[int, str]) -> str:
+    """The id of the task that a result says was started; empty where it says nothing of one."""
+    id = made.get(unit)
+    if id is None:
+        started = _STARTED.search(text) if "ackground" in text or "unning" in text or "gentId" in text else None
+        id = made[unit] = "" if started is None else started[1] or started[2]
+    return id
 
 
 def running_of(registry: Sequence[tuple[str, str, str]]) -> list[Task]:

@@ -71,6 +71,8 @@ class Index:
         self.seen: dict[str, Sighting] = {}
         self.calls: dict[tuple[int, int | None], Call | None] = {}
         """Calls worked out so far, by their unit and that of their result."""
+        self.started: dict[int, str] = {}
+        """Ids of background tasks by the unit that says they were started; empty for one that says nothing of the kind."""
         self._chars = 0
         self._shaped = 0
         self._reading = Reading()

@@ -18,6 +18,8 @@ PLACES = 2
 """Of each reference so many of its last places are looked at, of equal lines one."""
 HEADER_TOKENS = 5.0
 """What it costs to open a call or message of which nothing has been picked yet, where nothing better is known."""
+HEADER_SHARE = 0.25
+"""A header serves all lines below it: where one of them is weighed so much of it counts; the budget pays for all of it."""
 REFERENCE_TOKENS = 12
 """A budget has room for about one reference in so many tokens: so many candidates are looked at."""
 LINE_CHARS = 3
@@ -35,8 +37,8 @@ class Snippet(NamedTuple):
 class Headers(NamedTuple):
     """What stands above the lines of a unit. ``owners``: the call that a unit belongs to; ``tokens`` that a call's header costs."""
 
-    owners: Mapping[int, int] = {}
-    tokens: Mapping[int, float] = {}
+    owners: Mapping[int, int]
+    tokens: Mapping[int, float]
 
 
 class Candidate(NamedTuple):
@@ -73,41 +75,41 @@ def pick(
     weights: Mapping[str, float],
     budget: float,
     per_char: float,
-    headers: Headers = Headers(),
+    headers: Headers | None = None,
     least: int = 1,
 ) -> list[Snippet]:
     """The candidates that cover the weights best, the best first. ``budget`` in tokens, ``per_char`` tokens a character; one that
     covers fewer than ``least`` references that no other has covered is not picked."""
     left = dict(weights)
+    headers = headers or Headers({}, {})
     owners = [headers.owners.get(line.unit, line.unit) for line, _, _ in offered]
     costs = [(LINE_CHARS + (0 if told else len(line.text))) * per_char for line, _, told in offered]
-    tokens = headers.tokens
+    opening = [headers.tokens.get(owner, HEADER_TOKENS) for owner in owners]
+    refs = [[reference for reference in line.refs if reference in left] for line, _, _ in offered]
     heap: list[tuple[float, int, int, int]] = []
-    for i, ((unit, start, _, refs, _), worth, _) in enumerate(offered):
-        gain = sum([left[reference] for reference in refs if reference in left])
-        heap.append((-worth * gain / (costs[i] + tokens.get(owners[i], HEADER_TOKENS)), -unit, start, i))
+    for i, (line, worth, _) in enumerate(offered):
+        gain = sum([left[reference] for reference in refs[i]])
+        heap.append((-worth * gain / (costs[i] + HEADER_SHARE * opening[i]), -line.unit, line.start, i))
     heapify(heap)
     opened: set[int] = set()
     picked: list[Snippet] = []
     cheapest = min(costs, default=0.0)
-    while heap and budget >= cheapest and left:
+    while heap and left and budget >= cheapest:
         value, unit, start, i = heap[0]
-        line, worth, _ = offered[i]
-        cost = costs[i] if owners[i] in opened else costs[i] + tokens.get(owners[i], HEADER_TOKENS)
-        gains = [left[reference] for reference in line.refs if reference in left]
-        now = -worth * sum(gains) / cost
-        if len(gains) < least or cost > budget:
+        header = 0.0 if owners[i] in opened else opening[i]
+        gains = [left[reference] for reference in refs[i] if reference in left]
+        now = -offered[i].worth * sum(gains) / (costs[i] + HEADER_SHARE * header)
+        if len(gains) < least or costs[i] + header > budget:
             heappop(heap)
-        elif now > value + 1e-9 and len(heap) > 1 and now > min(heap[1:3])[0]:
+        elif now > value + 1e-9:  # less than it was: others may be better now
             heapreplace(heap, (now, unit, start, i))
         else:
             heappop(heap)
-            picked.append(_safe(index, line))
-            budget -= cost
-            for reference in line.refs:
+            picked.append(_safe(index, offered[i].line))
+            opened.add(owners[i])
+            budget -= costs[i] + header
+            for reference in refs[i]:
                 left.pop(reference, None)
-            if owners[i] not in opened:
-                opened.add(owners[i])
     return picked
 
 

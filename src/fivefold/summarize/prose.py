@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from .index import BESIDE_CHARS, Index, Line
 from .pick import Candidate, Snippet, pick
@@ -23,16 +24,14 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[^\s])|(?<=[。！？；])|\n+")
 def pick_prose(index: Index, sources: Sequence[int], now: int, budget: float, per_char: float) -> list[Snippet]:
     """The best sentences of the ``sources`` (units), in order."""
     offered: list[Candidate] = []
-    counts = Counter[str]()
     room = _LOOKED_AT * budget / per_char
     for i in sorted(sources, reverse=True):
         recency = (1 + max(0, now - index.units[i].round)) ** -0.45
-        for line in _lines(index, i):
-            offered.append(Candidate(line, recency * (ANNOUNCING if line.text[-1] in ":：" else 1.0)))
-            counts.update(line.refs)
+        offered += [Candidate(line, recency * (ANNOUNCING if line.text[-1] in ":：" else 1.0)) for line in _lines(index, i)]
         room -= len(index.units[i].text)
         if room < 0:
             break
+    counts = Counter(chain.from_iterable([candidate.line.refs for candidate in offered]))
     weights = {word: count**-0.5 for word, count in counts.items()}
     return sorted(pick(index, offered, weights, budget, per_char, least=LEAST_WORDS))
 

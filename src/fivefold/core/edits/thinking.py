@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..economics import Model
 from ..entries import Change, HideThinking
-from ..messages import ToolUse, is_thinking
-from ..pairing import is_speech
+from ..messages import ToolResult, ToolUse, is_thinking
+from ..pairing import is_speech, pair
 from ..view import View
 
 Way: TypeAlias = Literal["free", "hide", "wait"]
+FOLLOWS = frozenset({"undo", "late"})
+"""Levels of folds that nobody decided on: they keep out of view what something else has made invalid, and are never taken back."""
 
 
 class Bound(NamedTuple):
@@ -65,6 +67,23 @@ def bound(view: View, model: Model, changed: int, kept: Sequence[int] | None = N
     log = view.log
     first = shown[thoughtful[0]].position
     return Bound("hide", HideThinking(first=log.entry_at(max(first, log.base)).id, last=log.entry_at(len(log) - 1).id))
+
+
+def overtaken(view: View) -> int | None:
+    """The first place that results since the last response change on the wire: a late one is sent in its call's answer (I9), in front
+    of what was thought since. None where none is late."""
+    shown = view.shown()
+    last = len(shown)
+    while last > 0 and shown[last - 1].entry.kind != "assistant":
+        last -= 1
+    answered = {block.tool_use_id for item in shown[last:] for block in item.entry.blocks if isinstance(block, ToolResult)}
+    first = last
+    while first > 0 and shown[first - 1].entry.kind == "assistant":
+        first -= 1
+    if answered <= {block.id for item in shown[first:last] for block in item.entry.blocks if isinstance(block, ToolUse)}:
+        return None
+    pairs = pair([item.entry for item in shown]).pairs
+    return min((call.entry + 1 for call, result, late in pairs if late and result.entry >= last), default=None)
 
 
 def settled(changes: tuple[Change, ...], found: Bound) -> tuple[Change, ...]:
