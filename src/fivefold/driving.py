@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 from . import agent_tools
@@ -338,11 +339,16 @@ class Driving:
         """Pin an entry by its id, or a text; gives the pin's name. Raises PinError over the budget (X7)."""
         found = self.state.log.find(entry_or_text)
         text = entry_or_text if found is None else words_of(found)
-        name = entry_or_text if found is not None else f"text {len(self.state.tracking.pins) + 1}"
+        name = entry_or_text if found is not None else self._free_name()
         if found is not None and not text.strip():
             raise PinError(f"entry {name!r} holds no text that could be kept")
         self._now(Pinned(name=name, text=text))
         return name
+
+    def _free_name(self) -> str:
+        """A name for one more pinned text, which no pin has."""
+        names = {pin.name for pin in self.state.tracking.pins}
+        return next(name for n in count(len(names) + 1) if (name := f"text {n}") not in names)
 
     def unpin(self, name: str) -> None:
         """Take a pin away."""

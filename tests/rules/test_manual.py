@@ -456,6 +456,14 @@ def test_x7_an_entry_without_text_and_an_unknown_name_are_refused() -> None:
         found.driver.unpin("nobody")
 
 
+def test_x7_a_text_pinned_later_takes_no_other_ones_place() -> None:
+    found = talk(rounds_of(2, 100))
+    names = [found.driver.pin(text) for text in ("one", "two", "three")]
+    found.driver.unpin(names[0])
+    names.append(found.driver.pin("four"))
+    assert len(set(names)) == 4 and [pin.text for pin in found.driver.state.tracking.pins] == ["two", "three", "four"]
+
+
 PINNED = "The key figure is 4711 and the door is green."
 
 
