@@ -12,7 +12,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, TypeAlias
@@ -295,8 +295,8 @@ class Watch:
     """Requests sent, for the figures of a run."""
     folded: Counter[str] = field(default_factory=Counter)
 
-    def saw(self, event: Event, state: State, actions: Sequence[object], input: object, now: float) -> None:
-        """One step: the event, what it led to, what the view shows, the time."""
+    def saw(self, event: Event, state: State, actions: Sequence[object], input: Callable[[], object], now: float) -> None:
+        """One step: the event, what it led to, what a compaction would work on, the time."""
         self._came_in(event)
         under = (state.setup.window.context, state.setup.model.id)
         for i, action in enumerate(actions):
@@ -318,6 +318,7 @@ class Watch:
                     continue
         if isinstance(event, Cancelled):
             assert self.run is None, "a cancel has to stop the compaction that goes on"
+            self.asked = min(self.asked, self.put_off)
         self.put_off = int(state.tracking.asked is not None)
         if state.phase is not Phase.WAITING:
             assert not self.owes, "a request was due, and was neither sent nor given up"
@@ -333,7 +334,6 @@ class Watch:
                 self.asked += 1
             case Cancelled():
                 self.owes = False
-                self.asked = min(self.asked, self.put_off)
             case Replied():
                 self.recoveries = 0
                 self.replies += 1
@@ -360,7 +360,7 @@ class Watch:
             tired = self.model_failures >= self.max_failures and self.failed_under == under
             assert self.run.trigger == "manual" or not tired, "A6: a model that fails goes on being asked"
 
-    def _emitted(self, name: str, fields: dict[str, Any], under: tuple[object, ...], input: object, now: float) -> None:
+    def _emitted(self, name: str, fields: dict[str, Any], under: tuple[object, ...], input: Callable[[], object], now: float) -> None:
         if name == "compaction_started":
             self.run = Run(fields["trigger"], now)
             if fields["trigger"] == "auto":
@@ -372,26 +372,26 @@ class Watch:
         elif name == "compaction_finished":
             self._finished(fields, under)
         elif name in ("compaction_cancelled", "compaction_vetoed"):
-            self.failed_on = input if name == "compaction_vetoed" else self.failed_on
+            self.failed_on = input() if name == "compaction_vetoed" else self.failed_on
             self.run = None
 
-    def _may_start(self, fields: dict[str, Any], under: tuple[object, ...], input: object, now: float) -> None:
+    def _may_start(self, fields: dict[str, Any], under: tuple[object, ...], input: Callable[[], object], now: float) -> None:
         assert fields["source"] not in ("compact", "session_memory"), "A2"
         cooled = self.cooldown is not None and now - self.failed_at >= self.cooldown
         assert self.failures < self.max_failures or self.failed_under != under or cooled, "A6: the breaker is open"
-        assert self.failed_on is None or self.failed_on != input, "A10: tried twice on the same input"
+        assert self.failed_on is None or self.failed_on != input(), "A10: tried twice on the same input"
         if self.left is not None:
             least = max(1, int(under[0]) * self.floor_share) if isinstance(under[0], int) else 1
             assert fields["tokens"] >= self.left + least, "A10: the view has not grown over what was left"
             assert self.replies > 0, "A10: no round since the last compaction"
 
-    def _failed(self, fields: dict[str, Any], under: tuple[object, ...], input: object, now: float) -> None:
+    def _failed(self, fields: dict[str, Any], under: tuple[object, ...], input: Callable[[], object], now: float) -> None:
         assert self.run is not None
         self._model_told(under)
         if self.run.trigger == "auto":
             self.failures = self.failures + 1 if self.failed_under == under else 1
             self.failed_at = self.run.began
-        self.failed_under, self.failed_on = under, input
+        self.failed_under, self.failed_on = under, input()
         self.run = None
 
     def _finished(self, fields: dict[str, Any], under: tuple[object, ...]) -> None:

@@ -112,8 +112,9 @@ def test_z2_what_is_not_in_force_is_refused(tmp_path: Path) -> None:
         assert isinstance(failed.exception, FoldError) and words in str(failed.exception)
     assert path.read_bytes() == before
     assert inside("undo", path, "--all", "--fold", "x").exit_code == 2
-    path = twice_compacted(tmp_path)
-    failed = inside("undo", path, "--fold", "fold-")
+    folder = tmp_path / "two"
+    folder.mkdir()
+    failed = inside("undo", twice_compacted(folder), "--fold", "fold-")
     assert isinstance(failed.exception, FoldError) and "2 folds begin with 'fold-'" in str(failed.exception)
 
 

@@ -14,14 +14,21 @@ from fivefold.core.estimate import estimate_text
 from fivefold.core.pairing import rounds
 from fivefold.summarize.calls import Call, calls_of, error_line, fixes_of, work_on_files
 from fivefold.summarize.carried import Item, background_of, plan_of
+from fivefold.summarize.index import Index
 from fivefold.summarize.people import people_of
-from fivefold.summarize.pick import BESIDE_CHARS, LINE_CHARS, around, pick, pick_prose, sentences_of
+from fivefold.summarize.pick import candidates, most_likely, pick
+from fivefold.summarize.prose import pick_prose
 from fivefold.summarize.receipt import Count, count_instructions, count_refs
 from fivefold.summarize.references import Extractor, Kind, find, words_of
-from fivefold.summarize.score import Sightings, log_odds, probability
+from fivefold.summarize.score import log_odds, probability
+from fivefold.summarize.sentences import sentences_of
 from fivefold.summarize.units import Unit, texts_of
 
 from ..build import assistant, call, entry, result, user
+
+
+def index_of(entries: list[Entry]) -> Index:
+    return Extractor().knowing(entries).index
 
 
 def units_of(entries: list[Entry]) -> list[Unit]:
@@ -125,38 +132,15 @@ def test_l14_sightings_count_by_round_and_drop_the_commonplace() -> None:
             assistant(f"a{i}", f"see every_where and only_{i}", call(f"c{i}")),
             user(f"r{i}", result(f"c{i}", "found_one" if i == 3 else "-")),
         ]
-    texts = texts_of(entries, rounds(entries))
-    seen = Sightings(texts.units, 11)
-    assert seen.written("every_where") == 12 and seen.written("found_one") == 0
-    likely = seen.most_likely(texts.extractor.kinds, texts.extractor.kinds, 3)
-    assert list(likely) == ["only_11", "only_10", "only_9"]
+    seen = index_of(entries).seen
+    likely = most_likely(seen, (), 11, 3)
+    assert sorted(likely) == ["only_10", "only_11", "only_9"]
     assert likely["only_11"] == pytest.approx(probability(log_odds("name", 1, 0, 2, 1)))
+    assert "every_where" not in most_likely(seen, (), 11, 100)
+    assert "only_11" not in most_likely(seen, {"only_11"}, 11, 3)
 
 
 # --- picking
-
-
-def test_l14_a_short_line_is_shown_whole_and_a_long_one_as_whole_words_about_it() -> None:
-    text = "first line\nthe second line names load_config and more of it\n" + "word " * 60 + "needle_here " + "other " * 60
-    at = text.index("load_config")
-    assert text[slice(*around(text, at, 11))] == "the second line names load_config and more of it"
-    at = text.index("needle_here")
-    piece = text[slice(*around(text, at, 11))]
-    assert "needle_here" in piece and len(piece) <= LINE_CHARS
-    assert set(piece.split()) == {"word", "needle_here", "other"}
-
-
-def test_l14_a_bare_name_is_shown_with_its_neighbours() -> None:
-    text = "alpha_one\nbeta_two\ngamma_three\ndelta_four\n"
-    start, stop = around(text, text.index("beta_two"), 8)
-    assert stop - start >= 8 + BESIDE_CHARS
-
-
-@given(st.text(alphabet="ab_ \n漢", max_size=400), st.integers(0, 399))
-def test_l14_a_piece_always_holds_its_reference(text: str, at: int) -> None:
-    if at < len(text):
-        start, stop = around(text, at, 1)
-        assert 0 <= start <= at < stop <= len(text)
 
 
 def test_l14_greedy_takes_most_probability_a_token_and_nothing_twice() -> None:
@@ -165,19 +149,20 @@ def test_l14_greedy_takes_most_probability_a_token_and_nothing_twice() -> None:
         assistant("a", call("c")),
         user("r", result("c", "x_one and y_two on this line of text\nx_one alone on that line of text\nz_three is improbable on its line")),
     ]
-    units = units_of(entries)
+    index = index_of(entries)
     wanted = {"x_one": 0.5, "y_two": 0.5, "z_three": 0.01}
-    picked = pick(units, [2], wanted, 1_000, 0.25)
+    offered = candidates(index, wanted, [False, False, True], {})
+    picked = pick(index, offered, wanted, 1_000, 0.25)
     assert [snippet.text.split()[0] for snippet in picked] == ["x_one", "z_three"]
-    assert pick(units, [2], wanted, 15, 0.25) == picked[:1]
-    assert pick(units, [2], wanted, 3, 0.25) == []
+    assert pick(index, offered, wanted, 20, 0.25) == picked[:1]
+    assert pick(index, offered, wanted, 3, 0.25) == []
 
 
 def test_l14_prose_is_picked_outside_of_code_and_newest_first() -> None:
     decided = "I decided to keep the old parser because clients depend on it."
     told = f"{decided}\n```\ncode_inside = here and nothing else at all\n```\nLet me look at the file now:"
-    units = [*units_of([user("u", "go"), assistant("a", told)])]
-    picked = pick_prose(units, [1], 1, 30, 0.25)
+    index = index_of([user("u", "go"), assistant("a", told)])
+    picked = pick_prose(index, [1], 1, 30, 0.25)
     assert [snippet.text for snippet in picked] == [decided]
 
 

@@ -354,6 +354,9 @@ Commands run: pytest tests/test_parser.py ×2
 - [in_progress] Write a changelog entry
 Done: Find the fault
 
+## 8. Current work
+- `read_lines` stops one too early, because range() ends before its bound.
+
 ## 9. Next step
 In progress: Write a changelog entry
 The last the assistant said here: “`read_lines` stops one too early, because range() ends before its bound.”

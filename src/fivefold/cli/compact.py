@@ -142,7 +142,7 @@ def compact(
     models_file: Path | None,
     **options: Any,
 ) -> None:
-    """Make a recorded session fit its window, without a model, with nothing lost: old results are cleared or the earlier part
+    """Make a recorded session fit its window, without a model, with nothing lost. Old results are cleared or the earlier part
     gives way to a summary, whatever is enough and costs least.
 
     A fivefold session is compacted in place, unless -o says otherwise, and `fivefold undo` brings everything back. Any other

@@ -61,7 +61,8 @@ def pin(
     max_output: int | None,
     models_file: Path | None,
 ) -> None:
-    """Pin an entry (ID, its beginning, or line:NUMBER) or a text of a fivefold session: every compaction keeps it verbatim.
+    """Pin an entry or a text of a fivefold session, to be kept verbatim by every compaction. ID is an entry's id, the beginning of
+    one, or line:NUMBER.
 
     All pins together have a budget, a share of the auto-compact threshold; a pin over it is refused.
     """

@@ -48,8 +48,8 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--all", "everything", is_flag=True, help="Take all folds back.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with a versioned schema.")
 def undo(file: Path, wanted: str | None, everything: bool, as_json: bool) -> None:
-    """Take the last fold of a fivefold session back: what it hid is shown again. Nothing is lost by it either; the fold stays in
-    the history.
+    """Take the last fold of a fivefold session back, so that what it hid is shown again. Nothing is lost by that either: the fold
+    stays in the history.
 
     Other files are never changed by fivefold, so there is nothing in them to take back.
     """

@@ -369,6 +369,9 @@ def veto(state: State, out: list[Action], why: str) -> State:
 
 
 def cancel(state: State, out: list[Action]) -> State:
-    """The user stopped it: nothing of it stays, and it is no failure (A6)."""
+    """The user stopped it: nothing of it stays, and it is no failure (A6). Where only the hooks behind it are still waited for, it is
+    made, and is through."""
+    if work_of(state).applied:
+        return conclude(state, out)
     ops.emit(out, "compaction_cancelled")
     return state._replace(work=None, phase=Phase.READY, pending=None)

@@ -82,6 +82,11 @@ def tokens_of(state: State, text: str) -> int:
     return int(estimate_text(text, state.setup.model.generation))
 
 
+def metered(state: State, tokens: int) -> int:
+    """Unpadded tokens as the meter counts them."""
+    return round(state.ledger.calibration.apply(tokens) * state.tracking.correction)
+
+
 def sizes(state: State) -> list[int]:
     """Unpadded tokens of each entry shown."""
     return [measure.tokens for measure in state.ledger.measures]

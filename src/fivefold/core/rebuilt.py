@@ -81,7 +81,7 @@ def _weighed(state: State, work: Work, found: Candidate, kept: int | None = None
     """The candidate with its size, where that is a success and breaks nothing. ``kept``: where what stays begins; then its largest
     results are shortened first, as far as that is what it takes (R3)."""
     new = state.with_records(found.fold)
-    waiting = sum(state.measure(entry).tokens for entry in found.waiting)
+    waiting = ops.metered(state, sum(state.measure(entry).tokens for entry in found.waiting))
     if kept is not None and work.level != "partial":
         shorter = _shortened(state, work, new.used + waiting, kept)
         if shorter is None:
@@ -253,7 +253,7 @@ def put_back(state: State, out: list[Action], work: Work, texts: tuple[str, ...]
     most = work.before - 1 if work.level == "partial" else auto.most(work.before, state.setup, work.must_fit)
     room, chosen = most - state.used, []
     for text in restore.texts(state, texts, state.setup.policy.restore.hook_tokens):
-        room -= state.ledger.calibration.apply(ops.tokens_of(state, text))
+        room -= ops.metered(state, ops.tokens_of(state, text))
         if room >= 0:
             chosen.append(text)
         else:

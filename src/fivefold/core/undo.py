@@ -23,6 +23,8 @@ def undone(state: State, out: list[Action], event: Undone) -> State:
     state = ops.append(state, out, *(Unfold(fold=id, time=event.now) for id in event.folds))
     shown = state.view.shown()
     changed = next((i for i, item in enumerate(shown) if item.position >= since and item.side == 0), len(shown))
+    if thinking.is_bound(state.setup.model):
+        changed = min(changed, thinking.out_of_order(state.view) or changed)
     bound = thinking.bound(state.view, state.setup.model, changed)
     if bound.way == "wait" and not state.setup.policy.thinking.drop_setting:
         raise FoldError("a tool loop is open whose thinking is bound to these folds (I7): take them back when it has ended")

@@ -16,12 +16,11 @@ from .carried import background_of, plan_of, running_of
 from .frame import framed
 from .index import Sighting
 from .people import People, people_of
-from .pick import REFERENCE_TOKENS, Headers, Snippet, candidates, pick
+from .pick import REFERENCE_TOKENS, Headers, Snippet, candidates, most_likely, pick
 from .prose import pick_prose
 from .receipt import Receipt, count_instructions, count_refs, count_unread
 from .redact import redact
 from .references import Extractor
-from .score import most_likely
 from .spoken import Unit
 from .units import refs_where
 from .zones import Budget, Zones
@@ -41,9 +40,9 @@ _LINE_CHARS = 15
 """What a picked line costs beside its text, in characters."""
 _LEAST_SHARE = 0.25
 """Where what stays verbatim leaves no room, the digest still takes this share of its parts, if that fits at all."""
-_CLOSE = 1.02
+_CLOSE = 1.03
 """A digest this much larger than it may be is taken: sizes are sampled, and ``most`` is far off."""
-_FILLED = 0.97
+_FILLED = 1.0
 """So much of its room a digest is planned to fill: what lines cost together is known only nearly."""
 _TITLE_TOKENS = 100
 """The headings of the sections."""
@@ -303,7 +302,6 @@ def _receipt(job: Job, material: Material, made: Made) -> Receipt:
     in_view = _in_view(job, material, made.middle).union(*map(job.memory.seen_in, texts))
     folded = [units[i] for i in material.folded]
     refs = refs_where(folded, lambda unit: True)
-    in_view.update(ref for ref in refs - in_view if kinds[ref] == "command" and ref in made.summary)
     left_out = {
         "messages shortened": sum(not said.whole for said in people.said),
         "messages": len(people.dropped),

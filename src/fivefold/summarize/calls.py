@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..core.entries import Entry
-from ..core.messages import ServerToolResult, ServerToolUse, ToolResult, ToolUse
+from ..core.messages import Block, ServerToolResult, ServerToolUse, ToolResult, ToolUse
 from ..core.pairing import Pairing, Place, pair
 from ..core.tools import file_of
 from .redact import redact
@@ -83,33 +83,38 @@ def calls_of(
     for i, unit in enumerate(units):
         if unit.voice == "call":
             block = entries[unit.entry].blocks[unit.block]
-            assert isinstance(block, ToolUse | ServerToolUse)
             answer = results.get(Place(unit.entry, unit.block)) or _server_answer(entries[unit.entry], unit.entry, block)
-            key = i, None if answer is None else places.get(answer)
-            call = made.get(key)
-            if call is None:
-                error = answer is not None and _is_error(entries[answer[0]], answer[1])
-                call = made[key] = _call(i, unit, block, units, key[1], error)
-            calls.append(call)
+            result = None if answer is None else places.get(answer)
+            key = i, result
         elif unit.voice == "assistant" and "```" in unit.text:
             key = i, i + 1 if i + 1 < len(units) else None
-            if key not in made:
-                made[key] = _told(i, unit, units)
-            if (call := made[key]) is not None:
-                calls.append(call)
+        else:
+            continue
+        if key not in made:
+            made[key] = call_at(entries, units, *key)
+        if (call := made[key]) is not None:
+            calls.append(call)
     return calls
 
 
-def _server_answer(entry: Entry, index: int, call: ToolUse | ServerToolUse) -> Place | None:
-    if isinstance(call, ToolUse):
+def call_at(entries: Sequence[Entry], units: Sequence[Unit], i: int, result: int | None) -> Call | None:
+    """The call of unit ``i`` with its result, a unit too; None where a text of the assistant holds no command that was answered."""
+    unit = units[i]
+    block = entries[unit.entry].blocks[unit.block]
+    if not isinstance(block, ToolUse | ServerToolUse):
+        return _told(i, unit, units)
+    error = False
+    if result is not None:
+        answer = entries[units[result].entry].blocks[units[result].block]
+        error = isinstance(answer, ToolResult) and answer.is_error
+    return _call(i, unit, block, units, result, error)
+
+
+def _server_answer(entry: Entry, index: int, call: Block) -> Place | None:
+    if not isinstance(call, ServerToolUse):
         return None
     found = (i for i, block in enumerate(entry.blocks) if isinstance(block, ServerToolResult) and block.tool_use_id == call.id)
     return next((Place(index, i) for i in found), None)
-
-
-def _is_error(entry: Entry, block: int) -> bool:
-    found = entry.blocks[block]
-    return isinstance(found, ToolResult) and found.is_error
 
 
 def _call(i: int, unit: Unit, block: ToolUse | ServerToolUse, units: Sequence[Unit], result: int | None, error: bool) -> Call:

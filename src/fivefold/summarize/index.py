@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..core.entries import Entry
-from ..core.messages import ServerToolUse, ToolUse
+from ..core.messages import Block, ServerToolUse, ToolResult, ToolUse
 from ..core.pairing import Reading
-from .calls import Call, act_of
-from .shapes import Kind, Shapes, pieces_of, starts_of
+from .calls import Call, act_of, call_at
+from .redact import redact
+from .score import lasting_odds
+from .sentences import prose_of
+from .shapes import Kind, Shapes, pieces_of, starts_of, words_of
 from .spoken import Row, Unit, Voice, spoken
 
 BESIDE_CHARS = 24
@@ -39,7 +42,7 @@ class Line(NamedTuple):
 class Sighting:
     """All that was seen of one reference. Rounds count from 0; -1: never."""
 
-    __slots__ = ("base", "crowd", "kind", "last", "only_said", "places", "shown", "written", "wrote")
+    __slots__ = ("crowd", "kind", "last", "odds", "only_said", "places", "shown", "written", "wrote")
 
     def __init__(self, kind: Kind, crowd: int) -> None:
         self.kind = kind
@@ -55,8 +58,13 @@ class Sighting:
         """Only people's texts had it."""
         self.places: list[tuple[int, int]] = []
         """Unit and piece of its first place in each text that had it, in order."""
-        self.base: float | None = None
+        self.odds: float | None = None
         """Its log-odds but for recency, where they were worked out since it was last seen."""
+
+    def work_out(self) -> float:
+        """The log-odds but for recency."""
+        self.odds = odds = lasting_odds(self.kind, self.written, self.crowd, min(2, self.shown), self.only_said)
+        return odds
 
 
 class Index:
@@ -79,12 +87,11 @@ class Index:
         self._before = False
         """Something was said before the first response: a round of its own."""
         self._starts: dict[int, list[int]] = {}
-        self.sentences: dict[int, list[Line]] = {}
-        """The sentences of the assistant's units that were looked at so far."""
-        self.private: set[int] = set()
-        """Units that hold a private key, of which no line may be shown."""
+        self._secret: dict[int, bool] = {}
         self._lines: dict[tuple[int, int], Line] = {}
+        self._sentences: dict[int, list[Line]] = {}
         self._prepared = 0
+        self._open: dict[str, int] = {}
 
     @property
     def is_sparse(self) -> bool:
@@ -114,8 +121,6 @@ class Index:
                 if reference not in found:
                     found[reference] = i
         self._see(found, len(self.units), round, voice)
-        if "PRIVATE KEY" in text:
-            self.private.add(len(self.units))
         self.units.append(Unit(entry, block, round, voice, text, frozenset(found), tool, tuple(rows)))
         if voice != "system":
             self._chars += len(text)
@@ -138,7 +143,7 @@ class Index:
                 sighting = seen[reference] = Sighting(self.shapes.kinds[reference], crowd)
                 self._shaped += sighting.kind not in _OF_PROSE
             sighting.places.append((unit, piece))
-            sighting.base = None
+            sighting.odds = None
             if sighting.last != round:
                 sighting.last = round
                 sighting.shown += 1
@@ -151,12 +156,45 @@ class Index:
                 sighting.only_said = False
 
     def prepare(self) -> None:
-        """Work out ahead of time how the references of what came last are shown."""
-        for unit in range(self._prepared, len(self.units)):
-            firsts = {place[1] for reference in self.units[unit].refs if (place := self.seen[reference].places[-1])[0] == unit}
-            for piece in firsts:
-                self.line(unit, piece)
+        """Work out ahead of time what a fold will ask of the units that came last."""
+        for i in range(self._prepared, len(self.units)):
+            unit = self.units[i]
+            for reference in unit.refs:
+                sighting = self.seen[reference]
+                sighting.work_out()
+                self.line(*sighting.places[-1])
+            if unit.voice == "assistant":
+                self.sentences(i)
+            self._prepare_call(i, self.entries[unit.entry].blocks[unit.block])
         self._prepared = len(self.units)
+
+    def _prepare_call(self, i: int, block: Block) -> None:
+        """Calls by what answers them; what pairing says in the end (I10) is asked for by its own key."""
+        if isinstance(block, ToolUse):
+            self._open[block.id] = i
+        elif isinstance(block, ToolResult) and block.tool_use_id in self._open:
+            call = self._open.pop(block.tool_use_id)
+            self.calls[call, i] = call_at(self.entries, self.units, call, i)
+        elif i and self.units[i - 1].voice == "assistant" and "```" in self.units[i - 1].text:
+            self.calls[i - 1, i] = call_at(self.entries, self.units, i - 1, i)
+
+    def has_secret(self, unit: int) -> bool:
+        """Whether a unit holds a secret of known shape."""
+        found = self._secret.get(unit)
+        if found is None:
+            found = self._secret[unit] = redact(self.units[unit].text) != self.units[unit].text
+        return found
+
+    def sentences(self, unit: int) -> list[Line]:
+        """The sentences of a unit with their words."""
+        found = self._sentences.get(unit)
+        if found is None:
+            refs, text = self.units[unit].refs, self.units[unit].text
+            found = self._sentences[unit] = []
+            for start, piece in prose_of(text):
+                words = dict.fromkeys([*sorted(words_of(piece)), *(word for word in piece.split() if word in refs)])
+                found.append(Line(unit, start, piece, tuple(words), True))
+        return found
 
     def line(self, unit: int, piece: int) -> Line:
         """What is shown of the references that stand in a piece."""

@@ -6,13 +6,14 @@ up to be picked. A line that says again what a picked one says gains nothing, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Container, Mapping, Sequence
+from heapq import heappop, heapreplace
 from typing import NamedTuple
 
 from .calls import command_core
-from .index import Index, Line
+from .index import Index, Line, Sighting
 from .redact import redacted_piece
+from .score import probability, recency
 
 PLACES = 2
 """Of each reference so many of its last places are looked at, of equal lines one."""
@@ -20,10 +21,14 @@ HEADER_TOKENS = 5.0
 """What it costs to open a call or message of which nothing has been picked yet, where nothing better is known."""
 HEADER_SHARE = 0.25
 """A header serves all lines below it: where one of them is weighed so much of it counts; the budget pays for all of it."""
-REFERENCE_TOKENS = 12
+REFERENCE_TOKENS = 9
 """A budget has room for about one reference in so many tokens: so many candidates are looked at."""
 LINE_CHARS = 3
 """What a line costs beside its text, in characters."""
+
+
+COMMONPLACE = 0.3
+"""A reference in more than this share of the rounds tells nothing."""
 
 
 class Snippet(NamedTuple):
@@ -47,6 +52,23 @@ class Candidate(NamedTuple):
     line: Line
     worth: float = 1.0
     told: bool = False
+
+
+def most_likely(seen: Mapping[str, Sighting], known: Container[str], now: int, count: int) -> dict[str, float]:
+    """The probabilities of the ``count`` references most likely to be used later, and of their equals, in the order in which they
+    came up. ``known``: what is in view anyway; ``now``: the round from which is looked back. What stands in too many rounds
+    tells nothing and is not among them."""
+    most = max(3, COMMONPLACE * (now + 1))
+    since = [recency(rounds) for rounds in range(now + 1)]
+    scored: list[tuple[float, str]] = []
+    for reference, sighting in seen.items():
+        if reference not in known and sighting.shown <= most:
+            odds = sighting.odds
+            scored.append(((sighting.work_out() if odds is None else odds) + since[now - sighting.last], reference))
+    if count < 1 or not scored:
+        return {}
+    least = sorted([odds for odds, _ in scored])[-min(count, len(scored))]
+    return {reference: probability(odds) for odds, reference in scored if odds >= least}
 
 
 def candidates(index: Index, wanted: Mapping[str, float], is_source: Sequence[bool], heads: Mapping[int, str]) -> list[Candidate]:
@@ -80,42 +102,48 @@ def pick(
 ) -> list[Snippet]:
     """The candidates that cover the weights best, the best first. ``budget`` in tokens, ``per_char`` tokens a character; one that
     covers fewer than ``least`` references that no other has covered is not picked."""
-    left = dict(weights)
+    numbers = {reference: i for i, reference in enumerate(weights)}
+    left = list(weights.values())  # 0 for what is covered
     headers = headers or Headers({}, {})
+    offered = sorted(offered, key=_newest_unit_first)
     owners = [headers.owners.get(line.unit, line.unit) for line, _, _ in offered]
     costs = [(LINE_CHARS + (0 if told else len(line.text))) * per_char for line, _, told in offered]
     opening = [headers.tokens.get(owner, HEADER_TOKENS) for owner in owners]
-    refs = [[reference for reference in line.refs if reference in left] for line, _, _ in offered]
-    heap: list[tuple[float, int, int, int]] = []
-    for i, (line, worth, _) in enumerate(offered):
-        gain = sum([left[reference] for reference in refs[i]])
-        heap.append((-worth * gain / (costs[i] + HEADER_SHARE * opening[i]), -line.unit, line.start, i))
-    heapify(heap)
+    refs = [[numbers[reference] for reference in line.refs if reference in numbers] for line, _, _ in offered]
+    values = [
+        -worth * sum([left[i] for i in mine]) / (cost + HEADER_SHARE * header)
+        for (_, worth, _), mine, cost, header in zip(offered, refs, costs, opening, strict=True)
+    ]
+    heap = sorted(zip(values, range(len(values)), strict=True))
     opened: set[int] = set()
     picked: list[Snippet] = []
     cheapest = min(costs, default=0.0)
-    while heap and left and budget >= cheapest:
-        value, unit, start, i = heap[0]
+    while heap and budget >= cheapest:
+        value, i = heap[0]
         header = 0.0 if owners[i] in opened else opening[i]
-        gains = [left[reference] for reference in refs[i] if reference in left]
+        gains = [gain for j in refs[i] if (gain := left[j])]
         now = -offered[i].worth * sum(gains) / (costs[i] + HEADER_SHARE * header)
         if len(gains) < least or costs[i] + header > budget:
             heappop(heap)
         elif now > value + 1e-9:  # less than it was: others may be better now
-            heapreplace(heap, (now, unit, start, i))
+            heapreplace(heap, (now, i))
         else:
             heappop(heap)
             picked.append(_safe(index, offered[i].line))
             opened.add(owners[i])
             budget -= costs[i] + header
-            for reference in refs[i]:
-                left.pop(reference, None)
+            for j in refs[i]:
+                left[j] = 0.0
     return picked
 
 
+def _newest_unit_first(candidate: Candidate) -> tuple[int, int]:
+    return -candidate.line.unit, candidate.line.start
+
+
 def _safe(index: Index, line: Line) -> Snippet:
-    """A line without secrets. Whole lines need no look here: the text they go into is redacted as a whole."""
-    unit, start, text, _, is_cut = line
-    if is_cut or unit in index.private:
+    """A line without secrets, where it may be a part of one."""
+    unit, start, text, _, _ = line
+    if index.has_secret(unit):
         text = redacted_piece(index.units[unit].text, start, start + len(text))
     return Snippet(unit, start, text)

@@ -49,10 +49,12 @@ _SHAPES = (
         "secret",
         ("KEY", "SECRET", "TOKEN", "PASSW", "PWD"),
         re.compile(
-            r"(?:API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|SECRET|TOKEN|PASSWORD|PASSWD|PWD)(?:_[A-Z0-9]+)?[ \t]*=[ \t]*(?P<quote>['\"]?)(?P<secret>[^\s'\"$<>{}()\[\]*,;&|\\]{8,})(?P=quote)(?=[\s'\",;&|)\\]|$)"
+            r"(?:API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|SECRET|TOKEN|PASSWORD|PASSWD|PWD)(?:_[A-Z0-9]+)?[ \t]*=[ \t]*"
+            r"(?P<quote>['\"]?)(?P<secret>[^\s'\"$<>{}()\[\]*,;&|\\]{8,})(?P=quote)(?=[\s'\",;&|)\\]|$)"
         ),
     ),
 )
+_HINTS = tuple((shape, tuple(hint.encode() for hint in shape.hints)) for shape in _SHAPES)
 _CODE_VALUE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*|[a-z]+(?:[-_/.][a-z]+)*|REDACTED.*|x+|0+|\d{1,8}|\.{3,}.*|/[\w./-]*", re.I)
 """What stands behind ``TOKEN=`` in code and documents and is no secret: a name, words, a number, a path."""
 _BY_LINE_CHARS = 2_000
@@ -65,9 +67,10 @@ _HAS_DIGIT = re.compile(r"(?=.*\d)(?=.*[A-Za-z])")
 
 def redact(text: str) -> str:
     """A text with each secret of known shape as ``[redacted: kind]``. Running it again changes nothing."""
-    for shape in _SHAPES:
-        for hint in shape.hints:
-            if hint in text:
+    plain = text.encode("ascii", "replace")  # one byte for each letter: the hints are found twice as fast
+    for shape, hints in _HINTS:
+        for hint in hints:
+            if hint in plain:
                 text = _without(shape, text)
                 break
     return text

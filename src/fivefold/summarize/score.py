@@ -6,15 +6,11 @@ showed it (a call or a short result, not a listing of three hundred names).
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import exp, log
 
-from .index import Sighting
 from .shapes import Kind
-
-COMMONPLACE = 0.3
-"""A reference in more than this share of the rounds tells nothing."""
 
 _KIND_WEIGHTS: Mapping[Kind, float] = {
     "number": -1.1, "hex": -1.1, "quoted": -0.45, "error": -0.45, "path": -0.2, "command": 0.2, "flag": 0.6, "name": 0.0, "word": -0.8,
@@ -52,24 +48,3 @@ def recency(since: int) -> float:
 def probability(odds: float) -> float:
     """The probability of log-odds."""
     return 1 / (1 + exp(-odds))
-
-
-def most_likely(seen: Mapping[str, Sighting], known: Container[str], now: int, count: int) -> dict[str, float]:
-    """The probabilities of the ``count`` references most likely to be used later, and of their equals, in the order in which they
-    came up. ``known``: what is in view anyway; ``now``: the round from which is looked back. What stands in too many rounds
-    tells nothing and is not among them."""
-    most = max(3, COMMONPLACE * (now + 1))
-    since = [recency(rounds) for rounds in range(now + 1)]
-    scored: list[tuple[float, str]] = []
-    for reference, sighting in seen.items():
-        if reference not in known and sighting.shown <= most:
-            odds = sighting.base
-            if odds is None:
-                rounds = min(2, sighting.shown)
-                odds = lasting_odds(sighting.kind, sighting.written, sighting.crowd, rounds, sighting.only_said)
-                sighting.base = odds
-            scored.append((odds + since[now - sighting.last], reference))
-    if count < 1 or not scored:
-        return {}
-    least = sorted([odds for odds, _ in scored])[-min(count, len(scored))]
-    return {reference: probability(odds) for odds, reference in scored if odds >= least}

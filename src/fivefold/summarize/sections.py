@@ -11,8 +11,8 @@ from .calls import Call, Fix, Work, command_core, one_line
 from .carried import Item, Task
 from .people import People, Said
 from .pick import Snippet
-from .prose import sentences_of
 from .redact import redact
+from .sentences import sentences_of
 from .spoken import Unit, Voice
 
 INTENT_CHARS = 700

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import Literal, TypeAlias
 
 from .spoken import Row
@@ -31,12 +31,11 @@ _PIECE_CHARS = (50, 120)
 _FINDS = 20
 """So many places are looked at for one where a reference stands as a whole."""
 
-_INSIDE = frozenset("_./-@~+#")
-_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in _INSIDE}
+_INSIDE = "_./-@~+#"
 _LINE_END = "\x01"
 """What stands for the end of a piece among the tokens: a letter that no token has, since it separates them."""
 _END: Row = (_LINE_END,)
-_TOKENS = {**_SEPARATORS, ord("\n"): _LINE_END}
+_TOKENS = bytes(1 if code == 10 else code if chr(code).isalnum() or chr(code) in _INSIDE else 32 for code in range(128)) + b" " * 128
 _ASCII = bytes(range(128))
 _PATH = re.compile(r"[~.]{0,2}/?(?:[\w.@+#~-]+/)*[\w.@+#~-]+")
 _FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}")
@@ -56,9 +55,9 @@ _QUOTED = tuple(
     )
 )
 _QUOTES = ('"', "'", "`", "“", "「")
-_ERRORS = re.compile(r"(?:rror|xception|RROR|anic|atal|AILED)(?:\[\w+\])?: ([^\n]{8,100})")
-_ERROR_WORDS = ("rror", "xception", "RROR", "anic: ", "atal: ", "AILED")
-_MIXED = re.compile(r"[\w./@~+#-]+")
+_ERROR_WORDS = ("rror", "xception", "RROR", "anic", "atal", "AILED")
+_ERROR = re.compile(r"(?:\[\w+\])?: ([^\n]{8,100})")
+_TOKEN = re.compile(r"[\w./@~+#-]+")
 _COMMAND = re.compile(r"(?:^|&&|\|\|?|;)[ \t]*(?:sudo |time )?([a-z][\w.-]*) ([a-z][\w:-]+)", re.M)
 _CODE_SUFFIXES = frozenset(
     re.findall(
@@ -120,6 +119,8 @@ class Shapes:
         self.words = words
         self._known = _Known(self)
         self._rows: dict[str, Row] = {}
+        self._pairs: dict[str, dict[str, str]] = {}
+        """Commands by their first and second words."""
 
     def rows(self, pieces: Sequence[str]) -> list[Row]:
         """The references of each piece."""
@@ -152,33 +153,37 @@ class Shapes:
                     said = match[1]
                     if " " in said or not said.isascii():
                         yield match.start(1), self._note(said.strip(), "quoted")
-        if any(word in text for word in _ERROR_WORDS):
-            for match in _ERRORS.finditer(text):
-                yield match.start(1), self._note(match[1].strip(), "error")
-        if not text.isascii() and _has_letters(text):
-            for match in _MIXED.finditer(text):
-                if not match[0].isascii():
-                    for reference in self._known[match[0]]:
-                        yield match.start(), reference
+        for at, told in _errors(text):
+            yield at, self._note(told, "error")
+        for at, token in _foreign(text):
+            for reference in self._known[token]:
+                yield at, reference
 
     def commands(self, script: str) -> list[tuple[int, str]]:
         """Places and two-word commands of a shell script (``git rebase``)."""
-        found = _COMMAND.finditer(script[:SCRIPT_CHARS])
-        return [(match.start(1), self._note(f"{match[1]} {match[2]}", "command")) for match in found]
+        found: list[tuple[int, str]] = []
+        for match in _COMMAND.finditer(script[:SCRIPT_CHARS]):
+            command = self._note(f"{match[1]} {match[2]}", "command")
+            first, second, *_ = _raw(command)
+            self._pairs.setdefault(first, {})[second] = command
+            found.append((match.start(1), command))
+        return found
 
     def seen_in(self, text: str) -> set[str]:
-        """The references of a text that are known already; nothing is remembered of it."""
-        known = set(_raw(text)) & self._known.keys()
+        """The references of a text that are known already, commands too; nothing is remembered of it."""
+        raw = _raw(text)
+        known = set(raw) & self._known.keys()
         found = set().union(*map(self._known.__getitem__, known))
-        found.discard(_LINE_END)
+        for i in compress(range(len(raw) - 1), map(self._pairs.__contains__, raw)):
+            command = self._pairs[raw[i]].get(raw[i + 1])
+            if command is not None:
+                found.add(command)
         for quote, pattern in zip(_QUOTES, _QUOTED, strict=True):
             if quote in text:
                 found.update(match.strip() for match in pattern.findall(text))
-        if any(word in text for word in _ERROR_WORDS):
-            found.update(match.strip() for match in _ERRORS.findall(text))
-        if not text.isascii() and _has_letters(text):
-            mixed = set(_MIXED.findall(text)) & self._known.keys()
-            found.update(*map(self._known.__getitem__, mixed))
+        found.update(told for _, told in _errors(text))
+        for _, token in _foreign(text):
+            found.update(self._known.get(token, ()))
         return found & self.kinds.keys()
 
     def _note(self, reference: str, kind: Kind) -> str:
@@ -257,14 +262,35 @@ class _Known(dict[str, Row]):
 
 def _raw(text: str) -> list[str]:
     """The raw tokens of a text, and between them the ends of its lines."""
-    plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
-    return plain.translate(_TOKENS).replace(_LINE_END, f" {_LINE_END} ").split()
+    plain = text.encode("ascii", "replace").translate(_TOKENS).decode("ascii")
+    return plain.replace(_LINE_END, f" {_LINE_END} ").split()
 
 
-def _has_letters(text: str) -> bool:
-    """Whether a text holds letters beyond ASCII, and not only signs and lines of boxes."""
-    rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    return any(map(str.isalpha, set(rest.decode("utf-8", "surrogatepass"))))
+def _errors(text: str) -> Iterator[tuple[int, str]]:
+    """Places and texts of errors that are told behind a colon."""
+    for word in _ERROR_WORDS:
+        at = text.find(word)
+        while at >= 0:
+            at += len(word)
+            told = _ERROR.match(text, at)
+            if told is not None:
+                yield told.start(1), told[1].strip()
+            at = text.find(word, at)
+
+
+def _foreign(text: str) -> Iterator[tuple[int, str]]:
+    """Places and texts of the tokens with letters beyond ASCII."""
+    if text.isascii():
+        return
+    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    letters = "".join(sorted(filter(str.isalpha, set(others))))
+    stop = 0
+    for match in re.finditer(f"[{letters}]+", text) if letters else ():  # and not only signs and lines of boxes
+        if match.start() >= stop:
+            start, stop = match.start(), _TOKEN.match(text, match.start()).end()  # type: ignore[union-attr]
+            while start and (text[start - 1].isalnum() or text[start - 1] in _INSIDE):
+                start -= 1
+            yield start, text[start:stop]
 
 
 def _is_name(token: str) -> bool:

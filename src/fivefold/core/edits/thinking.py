@@ -70,7 +70,7 @@ def bound(view: View, model: Model, changed: int, kept: Sequence[int] | None = N
 
 
 def overtaken(view: View) -> int | None:
-    """The first place that results since the last response change on the wire: a late one is sent in its call's answer (I9), in front
+    """The first place that a result since the last response changes on the wire: a late one is sent in its call's answer (I9), in front
     of what was thought since. None where none is late."""
     shown = view.shown()
     last = len(shown)
@@ -80,10 +80,21 @@ def overtaken(view: View) -> int | None:
     first = last
     while first > 0 and shown[first - 1].entry.kind == "assistant":
         first -= 1
-    if answered <= {block.id for item in shown[first:last] for block in item.entry.blocks if isinstance(block, ToolUse)}:
-        return None
-    pairs = pair([item.entry for item in shown]).pairs
-    return min((call.entry + 1 for call, result, late in pairs if late and result.entry >= last), default=None)
+    called = {block.id for item in shown[first:last] for block in item.entry.blocks if isinstance(block, ToolUse)}
+    return None if answered <= called else _behind_late(view, last)
+
+
+def out_of_order(view: View) -> int | None:
+    """The same for a view that has come back, whenever its results came."""
+    return _behind_late(view, 0)
+
+
+def _behind_late(view: View, since: int) -> int | None:
+    """Behind the first call whose result stands at place ``since`` or later, and comes after something that was thought meanwhile."""
+    entries = list(view.entries())
+    thought = [i for i, entry in enumerate(entries) if any(is_thinking(block) for block in entry.blocks)]
+    late = [(call.entry, result.entry) for call, result, late in pair(entries).pairs if late and result.entry >= since]
+    return min((call + 1 for call, result in late if any(call < place < result for place in thought)), default=None)
 
 
 def settled(changes: tuple[Change, ...], found: Bound) -> tuple[Change, ...]:
