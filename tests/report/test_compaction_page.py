@@ -41,9 +41,11 @@ def test_x6_the_page_shows_all_parts_and_does_not_run_over(page: Page, tmp_path:
     assert (paper == "rgb(18, 22, 28)") == (scheme == "dark") and ink != paper
 
 
-def test_x6_the_bars_are_as_long_as_the_views_are_large(page: Page, tmp_path: Path) -> None:
-    report = told("compact", LONG, *SUMMARY)
-    page.goto(page_of(tmp_path, LONG, *SUMMARY))
+@pytest.mark.parametrize("window", ["128000", "200000"])
+def test_x6_the_bars_are_as_long_as_the_views_are_large(page: Page, tmp_path: Path, window: str) -> None:
+    """In a window that the view before is larger than, and in one that it is smaller than."""
+    report = told("compact", LONG, "--window", window)
+    page.goto(page_of(tmp_path, LONG, "--window", window))
     measured = page.evaluate(
         """() => [...document.querySelectorAll('.stack')].map(bar => {
             const pieces = [...bar.querySelectorAll('b')].map(piece => piece.getBoundingClientRect());
