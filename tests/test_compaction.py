@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,7 +23,9 @@ from tests.test_transcripts import read
 LEAST = 60_000
 WINDOWS = (200_000, 64_000, 16_000)
 NOW = 1_800_000_000.0
-SAMPLES = [sample for sample in samples() if sample.path.stat().st_size > 100_000]
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAMPLES = [Sample(EXAMPLES / name, "claude-code") for name in ("session.jsonl", "long-session.jsonl")]
+SAMPLES += [sample for sample in samples() if sample.path.stat().st_size > 100_000]
 
 
 def driver_of(sample: Sample, window: int, *, overhead: int | None) -> Driver:

@@ -14,6 +14,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -737,4 +738,5 @@ def _trigger(event: Mapping[str, Any]) -> Trigger:
 def run_case(case: Case, path: Path, **how: Any) -> Run:
     """A case from beginning to end."""
     path.mkdir(parents=True, exist_ok=True)
-    return anyio.run(Runner(case, path, **how).go)
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own: a browser test may have left a loop in this one
+        return pool.submit(anyio.run, Runner(case, path, **how).go).result()

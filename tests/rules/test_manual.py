@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -368,7 +369,8 @@ def test_x5_rewind_waits_for_a_compaction_to_end() -> None:
             driver.say(user("v", "Meanwhile."))
         assert "v" in shown(driver.state) and summaries(driver.state) and view_of(driver.log) == driver.state.view
 
-    anyio.run(main)
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own: a browser test may have left a loop in this one
+        pool.submit(anyio.run, main).result()
 
 
 # --- X6: preview
