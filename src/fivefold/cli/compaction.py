@@ -100,8 +100,8 @@ def _money(level: LevelEffect) -> str:
     if level.saved_per_turn_usd <= 0:
         return "saves nothing a turn"
     after = f", paid back after {level.break_even_turns:.0f} turns" if level.break_even_turns else ""
-    once = f"the cache is written anew once, {dollars(level.rewrite_usd)} if it is still warm"
-    return f"saves {dollars(level.saved_per_turn_usd)} a turn; {once}{after}"
+    once = f"costs {dollars(level.rewrite_usd)} once if the cache is warm"
+    return f"saves {dollars(level.saved_per_turn_usd)} a turn, {once}{after}"
 
 
 def _receipt(receipt: Receipt, screen: Screen) -> None:

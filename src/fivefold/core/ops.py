@@ -109,7 +109,7 @@ def weigh(state: State, level: str, change: Change, now: float, why: str, *, at:
     changes = thinking.settled((change,), bound)
     fold = Fold(id=cut.fold_id(state.log), level=level, changes=changes, why=why, time=now, tokens_before=state.used)
     after = state.with_records(fold)
-    if must_gain and after.used >= state.used:
+    if must_gain and after.ledger.estimated >= state.ledger.estimated:
         return None
     return Small(msgspec.structs.replace(fold, tokens_after=after.used), after, bound.way == "wait")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from . import ops, restore
-from .actions import Action
+from .actions import Action, Done
 from .edits import cut, rebuild, shorten, thinking
 from .entries import Entry, Fold, ReplaceBlocks
 from .events import Summarized
@@ -93,6 +93,9 @@ def _weighed(state: State, work: Work, found: Candidate, kept: int | None = None
         reason = f"{after:,} tokens are not fewer than {work.before:,}" if after >= work.before else None
     else:
         reason = auto.failure_of(work.before, after, state.setup, work.must_fit)
+    plain = new.ledger.estimated + sum(state.measure(entry).tokens for entry in found.waiting)
+    if reason is None and plain >= state.ledger.estimated:
+        reason = "what would be shown is no less than what is"  # before a fold the meter may say what a response counted
     if reason is None:
         reason = _broken(state, new)
     return reason or found._replace(fold=msgspec.structs.replace(found.fold, tokens_after=after))
@@ -178,7 +181,9 @@ def applied(state: State, out: list[Action], work: Work, found: Candidate) -> St
     """Append it and set everything back that a compaction sets back (A6, A9, M6)."""
     fold, tracking = found.fold, state.tracking
     chain = auto.began(work.asked, tracking)
-    before = state.view
+    if tracking.asked is not None:
+        out.append(Done(success=True))  # what the agent has asked for meanwhile is made with it (X8)
+    before, plain = state.view, state.ledger.estimated
     state = ops.pin_again(ops.append(state, out, fold), out, fold, before.sent())
     method = work.summary.method if work.summary is not None else ""
     state = ops.track(
@@ -217,7 +222,7 @@ def applied(state: State, out: list[Action], work: Work, found: Candidate) -> St
         llm_calls=work.calls,
         **chain,
     )
-    return state._replace(work=msgspec.structs.replace(work, applied=fold.id))
+    return state._replace(work=msgspec.structs.replace(work, applied=fold.id, freed=plain - state.ledger.estimated))
 
 
 def _summary_failures(state: State, work: Work, *, applied: bool) -> int:
@@ -234,7 +239,6 @@ def failed(state: State, out: list[Action], work: Work) -> State:
     under = auto.fingerprint(state.setup)
     changes: dict[str, object] = {
         "failed_on": auto.input_of(state),
-        "asked": None,
         "summary_failures": _summary_failures(state, work, applied=False),
     }
     if work.trigger != "auto":
@@ -251,10 +255,11 @@ def put_back(state: State, out: list[Action], work: Work, texts: tuple[str, ...]
     """Texts of post-compact hooks as attachments, within their budget and as far as the view stays a success (A11); they wait while a
     call is open (C1, C5)."""
     most = work.before - 1 if work.level == "partial" else auto.most(work.before, state.setup, work.must_fit)
-    room, chosen = most - state.used, []
+    room, plain, chosen = most - state.used, work.freed, []
     for text in restore.texts(state, texts, state.setup.policy.restore.hook_tokens):
-        room -= ops.metered(state, ops.tokens_of(state, text))
-        if room >= 0:
+        tokens = ops.tokens_of(state, text)
+        room, plain = room - ops.metered(state, tokens), plain - tokens
+        if room >= 0 and plain > 0:
             chosen.append(text)
         else:
             ops.emit(out, "restore_skipped", what="text of a post-compact hook: no room")

@@ -197,6 +197,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """A model's summary failed on the way (A4)."""
     applied: str = ""
     """Id of the fold that was made; the post-compact hooks are out."""
+    freed: int = 0
+    """Unpadded tokens by which it has made the view smaller."""
 
 
 class State(NamedTuple):

@@ -137,4 +137,4 @@ def running_of(registry: Sequence[tuple[str, str, str]]) -> list[Task]:
 
 def _asked(call: Call | None, units: Sequence[Unit], id: str) -> bool:
     """Whether a call's input named a task."""
-    return call is not None and id in units[call.unit].text[:_LOOKED_AT].split()
+    return call is not None and id in (text := units[call.unit].text[:_LOOKED_AT]) and id in text.split()

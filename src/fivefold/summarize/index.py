@@ -165,6 +165,7 @@ class Index:
                 self.line(*sighting.places[-1])
             if unit.voice == "assistant":
                 self.sentences(i)
+            self.has_secret(i)
             self._prepare_call(i, self.entries[unit.entry].blocks[unit.block])
         self._prepared = len(self.units)
 

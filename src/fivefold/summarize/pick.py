@@ -103,17 +103,20 @@ def pick(
     """The candidates that cover the weights best, the best first. ``budget`` in tokens, ``per_char`` tokens a character; one that
     covers fewer than ``least`` references that no other has covered is not picked."""
     numbers = {reference: i for i, reference in enumerate(weights)}
-    left = list(weights.values())  # 0 for what is covered
+    weight = list(weights.values())
     headers = headers or Headers({}, {})
     offered = sorted(offered, key=_newest_unit_first)
     owners = [headers.owners.get(line.unit, line.unit) for line, _, _ in offered]
     costs = [(LINE_CHARS + (0 if told else len(line.text))) * per_char for line, _, told in offered]
     opening = [headers.tokens.get(owner, HEADER_TOKENS) for owner in owners]
     refs = [[numbers[reference] for reference in line.refs if reference in numbers] for line, _, _ in offered]
-    values = [
-        -worth * sum([left[i] for i in mine]) / (cost + HEADER_SHARE * header)
-        for (_, worth, _), mine, cost, header in zip(offered, refs, costs, opening, strict=True)
-    ]
+    gains = [worth * sum([weight[j] for j in mine]) for (_, worth, _), mine in zip(offered, refs, strict=True)]
+    lefts = list(map(len, refs))
+    holders: list[list[int]] = [[] for _ in weight]
+    for i, mine in enumerate(refs):
+        for j in mine:
+            holders[j].append(i)
+    values = [-gain / (cost + HEADER_SHARE * header) for gain, cost, header in zip(gains, costs, opening, strict=True)]
     heap = sorted(zip(values, range(len(values)), strict=True))
     opened: set[int] = set()
     picked: list[Snippet] = []
@@ -121,9 +124,8 @@ def pick(
     while heap and budget >= cheapest:
         value, i = heap[0]
         header = 0.0 if owners[i] in opened else opening[i]
-        gains = [gain for j in refs[i] if (gain := left[j])]
-        now = -offered[i].worth * sum(gains) / (costs[i] + HEADER_SHARE * header)
-        if len(gains) < least or costs[i] + header > budget:
+        now = -gains[i] / (costs[i] + HEADER_SHARE * header)
+        if lefts[i] < least or costs[i] + header > budget:
             heappop(heap)
         elif now > value + 1e-9:  # less than it was: others may be better now
             heapreplace(heap, (now, i))
@@ -133,7 +135,10 @@ def pick(
             opened.add(owners[i])
             budget -= costs[i] + header
             for j in refs[i]:
-                left[j] = 0.0
+                for other in holders[j]:
+                    gains[other] -= offered[other].worth * weight[j]
+                    lefts[other] -= 1
+                holders[j] = []
     return picked
 
 

@@ -88,8 +88,6 @@ def speech_start(view: View) -> int:
         i -= 1
         if is_speech(shown[i].entry) and not shown[i].entry.summary:
             first = i
-        elif shown[i].entry.kind == "user" and not shown[i].entry.meta:
-            break
     return first
 
 
