@@ -66,13 +66,14 @@ class Outgoing:
     @cached_property
     def request(self) -> Request:
         """System prompt and messages, repaired: made when it is first asked for, at a cost of the whole view, as sending it has."""
-        return request_of(self.state)
+        return request_of(self.state, prefill=self.state.setup.model.prefill)
 
 
-def request_of(state: State) -> Request:
-    """A state's view as a request."""
+def request_of(state: State, *, prefill: bool = True) -> Request:
+    """A state's view as a request. ``prefill``: whether one may end on the assistant (I3)."""
     setup = state.setup
-    return outgoing(list(state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media)
+    prefill = prefill or setup.family != "anthropic"
+    return outgoing(list(state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media, prefill=prefill)
 
 
 class Driving:

@@ -26,7 +26,7 @@ from .core.tokens import PADDING
 from .core.window import scaled
 from .errors import SummaryError
 from .ports import AskModel, Attachment, Count, Extractor, Files, HookRunner, Memory, Native, Running, RunningTask
-from .summarize import compose, flow, structural
+from .summarize import compose, flow, notes, structural
 from .summarize.build import Job, digest
 from .summarize.frame import escape, framed
 from .summarize.references import Extractor as References
@@ -123,7 +123,8 @@ def _summarize(ports: Ports, state: State, action: Summarize) -> Doing:
         case "structural":
             return _structural(ports, state, action)
         case "memory":
-            return _composed(ports, state, action, action.memory, "memory")
+            most = scaled(state.setup.policy.memory.section_tokens, state.setup.window)
+            return _composed(ports, state, action, notes.within(action.memory, most, action.memory_path, _estimate(state)), "memory")
         case "model":
             return (yield from _written(ports, state, action))
         case "native":

@@ -66,6 +66,7 @@ def test_p1_every_number_of_the_specification_is_its_default() -> None:
         ("memory", "keep_tokens"): 10_000,  # S6
         ("memory", "keep_entries"): 5,  # S6
         ("memory", "keep_max_tokens"): 40_000,  # S6
+        ("memory", "section_tokens"): 2_000,  # S9
         ("summary", "max_tokens"): 8_000,  # L12
         ("summary", "max_retries"): 3,  # L7
         ("summary", "drop_percent"): 20,  # L7

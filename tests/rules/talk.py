@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from fivefold.core import engine
 from fivefold.core.actions import NEEDS_ANSWER, Emit
 from fivefold.core.economics import CacheRules, MediaLimits, Model, Price, Prices
@@ -13,7 +15,7 @@ from fivefold.core.entries import Entry, Usage
 from fivefold.core.estimate import Measure, estimate_text
 from fivefold.core.events import Event, MemoryRead
 from fivefold.core.log import Log
-from fivefold.core.messages import Text, ToolResult, result_text
+from fivefold.core.messages import Text, Thinking, ToolResult, is_thinking, result_text
 from fivefold.core.policy import Policy
 from fivefold.core.rejection import Rejection
 from fivefold.core.state import Setup, State
@@ -33,6 +35,9 @@ MODEL = Model(
     media=MediaLimits(max_items=100, max_side=8_000, many_items=21, many_side=2_000, max_image_bytes=5_000_000),
 )
 """200K tokens, cached for five minutes. No compaction of its own, no server-side edits, and no thinking."""
+BOUND = msgspec.structs.replace(MODEL, id="m-bound", thinking="bound")
+"""A model whose thinking is refused after any change before it."""
+FREE = msgspec.structs.replace(MODEL, id="m-free", thinking="free")
 LIMIT = "prompt is too long"
 
 
@@ -61,6 +66,19 @@ def loop_of(count: int, tokens: int, *, start: int = 1, tool: str = "Read") -> l
     for n in range(start, start + count):
         found.append(assistant(f"a{n}", f"I read part {n}.", call(f"t{n}", tool, file_path=f"src/part{n}.py"), api_id=f"m{n}"))
         found.append(user(f"r{n}", result(f"t{n}", words(tokens, f"part{n}"))))
+    return found
+
+
+def thought(n: int) -> Thinking:
+    return Thinking(f"Part {n} it is.", f"c2ln{n:04d}")
+
+
+def thoughtful(entries: list[Entry]) -> list[Entry]:
+    """The same, every response beginning with a thought of its own."""
+    found = []
+    for n, entry in enumerate(entries):
+        blocks = (thought(n), *entry.blocks) if entry.kind == "assistant" else entry.blocks
+        found.append(msgspec.structs.replace(entry, blocks=blocks))
     return found
 
 
@@ -131,6 +149,11 @@ def said(state: State) -> str:
     )
 
 
+def thoughts(found: Talk) -> list[Any]:
+    """Thinking in the request, in order."""
+    return [block for message in found.driver.outgoing().messages for block in message.blocks if is_thinking(block)]
+
+
 def summaries(state: State) -> list[Entry]:
     """The summaries in view."""
     return [entry for entry in state.view.entries() if entry.summary]
@@ -172,11 +195,12 @@ class Remembered:
 
     text: str | None
     running: bool = False
+    path: str = ""
     waits: list[tuple[float, float]] = field(default_factory=list)
 
     def read(self, wait_seconds: float, stale_seconds: float) -> MemoryRead:
         self.waits.append((wait_seconds, stale_seconds))
-        return MemoryRead(text=self.text, running=self.running)
+        return MemoryRead(text=self.text, running=self.running, path=self.path)
 
 
 def counting(sizes: dict[str, int], *, usual: int = 10) -> Callable[[Entry], Measure]:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from fivefold.core.entries import Entry
 from fivefold.core.events import Staged, Summarized
 from fivefold.core.messages import (
     Opaque,
@@ -19,35 +18,28 @@ from fivefold.core.messages import (
     ToolResult,
     ToolUse,
     encode_message,
-    is_thinking,
 )
 from fivefold.core.repair import INTERRUPTED, ORPHAN
 from fivefold.core.view import view_of
 from fivefold.perform import Ports
 from tests.build import assistant, call, refused, result, user
-from tests.rules.talk import MODEL, Talk, loop_of, rounds_of, said, shown, summaries, talk, too_long, words
-
-BOUND = msgspec.structs.replace(MODEL, id="m-bound", thinking="bound")
-"""A model whose thinking is refused after any change before it."""
-FREE = msgspec.structs.replace(MODEL, id="m-free", thinking="free")
-
-
-def thought(n: int) -> Thinking:
-    return Thinking(f"Part {n} it is.", f"c2ln{n:04d}")
-
-
-def thoughtful(entries: list[Entry]) -> list[Entry]:
-    """The same, every response beginning with a thought of its own."""
-    found = []
-    for n, entry in enumerate(entries):
-        blocks = (thought(n), *entry.blocks) if entry.kind == "assistant" else entry.blocks
-        found.append(msgspec.structs.replace(entry, blocks=blocks))
-    return found
-
-
-def thoughts(found: Talk) -> list[Any]:
-    """Thinking in the request, in order."""
-    return [block for message in found.driver.outgoing().messages for block in message.blocks if is_thinking(block)]
+from tests.rules.talk import (
+    BOUND,
+    FREE,
+    MODEL,
+    Talk,
+    loop_of,
+    rounds_of,
+    said,
+    shown,
+    summaries,
+    talk,
+    thought,
+    thoughtful,
+    thoughts,
+    too_long,
+    words,
+)
 
 
 def wire(found: Talk) -> bytes:
@@ -112,6 +104,13 @@ def test_i3_the_request_ends_on_the_user_after_a_compaction() -> None:
     found = talk([*rounds_of(12, 1_500), user("v", "Go on.")], window=20_000)
     sent = found.driver.before_request()
     assert (sent.request.messages[0].role, sent.request.messages[-1].role) == ("user", "user")
+
+
+def test_i3_a_request_that_would_end_on_the_assistant_ends_on_the_user_where_the_model_takes_no_prefill() -> None:
+    entries = rounds_of(1, 100)
+    takes = msgspec.structs.replace(MODEL, prefill=True)
+    ends = [talk(entries, model=model).driver.before_request().request.messages[-1] for model in (MODEL, takes)]
+    assert [message.role for message in ends] == ["user", "assistant"] and ends[0].blocks == (Text("Go on."),)
 
 
 def test_i4_compacting_again_and_again_gives_no_id_twice() -> None:

@@ -12,13 +12,14 @@ import pytest
 from fivefold.core import engine
 from fivefold.core.actions import ExtractMemory
 from fivefold.core.entries import Entry, HideSpan
+from fivefold.core.estimate import estimate_text
 from fivefold.core.events import MemoryUpdated, Replied, RequestDue, Said
 from fivefold.core.levels.session_memory import Kept, kept
 from fivefold.core.log import Log
 from fivefold.core.policy import MemoryPolicy
 from fivefold.core.state import State, Tracking
 from fivefold.core.view import view_of
-from fivefold.core.window import window_of
+from fivefold.core.window import scaled, window_of
 from fivefold.hooks import Hooks
 from fivefold.perform import Ports
 from tests.build import assistant, call, refused, result, user
@@ -300,9 +301,9 @@ def test_s7_i9_a_result_that_came_late_moves_it_back_further() -> None:
 # --- S8: the three cases
 
 
-def memory_talk(covered: str | None, text: str | None = NOTES, **more: Any) -> Talk:
+def memory_talk(covered: str | None, text: str | None = NOTES, *, path: str = "", tokens: int = 1_500, **more: Any) -> Talk:
     more.setdefault("window", 20_000)
-    return talk(rounds_of(12, 1_500), ports=Ports(memory=Remembered(text)), tracking=Tracking(covered=covered), **more)
+    return talk(rounds_of(12, tokens), ports=Ports(memory=Remembered(text, path=path)), tracking=Tracking(covered=covered), **more)
 
 
 def test_s8_covered_and_in_view_it_stands_for_what_it_covers() -> None:
@@ -374,8 +375,23 @@ def test_s9_kept_entries_then_attachments_then_hook_results() -> None:
     assert entries[-3].id == "b12"
 
 
+def test_s9_a_section_that_is_too_large_is_cut_at_a_line_and_says_where_the_whole_is() -> None:
+    """The first lines of what was learned stay, the last ones of the log; in a small window the limit is smaller (W7)."""
+    learned, log = ([f"{what} {n}: a line of some words that says so" for n in range(400)] for what in ("learned", "done"))
+    memory = "\n".join(["# Task", "Move the parser.", "# Learned", *learned, "```", "# no heading", "```", "# Log", *log])
+    found = memory_talk("b10", memory, path="notes/a.md", window=60_000, tokens=4_500)
+    found.driver.before_request()
+    lines = text_of(found).splitlines()
+    task, at, end = lines.index("# Task"), lines.index("# Learned"), lines.index("# Log")
+    assert lines[task + 1] == "Move the parser." and lines[at + 1] == learned[0] and lines[end - 2] in learned
+    assert lines[end - 1].endswith("more lines: the whole section is in notes/a.md]") and lines[end + 1].startswith("[…")
+    assert lines[end + 2] in log and log[-1] in lines and log[0] not in lines and learned[-1] not in lines
+    cut = estimate_text("\n".join(lines[at:end]))
+    assert 0.9 * scaled(2_000, found.driver.state.setup.window) <= cut <= scaled(2_000, found.driver.state.setup.window) + 40
+
+
 def test_s10_where_the_whole_rebuilt_view_would_be_no_success_it_says_no() -> None:
-    found = memory_talk("b10", "word " * 9_000)
+    found = memory_talk("b10", "\n".join(f"# Part {n}\n{'word ' * 130}" for n in range(70)))
     found.driver.before_request()
     (fold,) = [placed.fold for placed in found.driver.log.folds]
     assert fold.extra["method"] == "structural"
@@ -385,7 +401,10 @@ def test_s10_where_the_whole_rebuilt_view_would_be_no_success_it_says_no() -> No
 
 def test_s10_the_minimum_tail_is_tried_before_anything_else() -> None:
     found = talk(
-        rounds_of(12, 1_500), window=20_000, ports=Ports(memory=Remembered(words(7_500, "note"))), tracking=Tracking(covered="b12")
+        rounds_of(12, 1_500),
+        window=20_000,
+        ports=Ports(memory=Remembered("\n".join(f"# Part {n}\n{words(140, 'note')}" for n in range(50)))),
+        tracking=Tracking(covered="b12"),
     )
     found.driver.before_request()
     (fold,) = [placed.fold for placed in found.driver.log.folds]

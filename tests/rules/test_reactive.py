@@ -17,6 +17,7 @@ from fivefold.perform import Ports
 from fivefold.providers.overflow import classify, classify_stop
 from tests.build import assistant, call, refused, result, user
 from tests.rules.talk import (
+    BOUND,
     Talk,
     Writer,
     loop_of,
@@ -25,6 +26,8 @@ from tests.rules.talk import (
     shown,
     summaries,
     talk,
+    thoughtful,
+    thoughts,
     too_long,
     usage,
     words,
@@ -227,6 +230,19 @@ def test_r4_images_inside_results_and_documents_go_too() -> None:
     assert "[document left out: a.pdf, application/pdf" in said(found.driver.state)
     found.driver.rejected(Rejection(why="media", message="bad"))
     assert media_left(found) == 0 and refused(found.driver.outgoing().messages) == []
+
+
+def test_r4_i7_an_image_in_front_of_an_open_loops_bound_thinking_goes_with_the_loop() -> None:
+    """Old images are refused where new ones have brought a conversation over the count for large ones; nothing in front of the loop's
+    thinking may change, and waiting for its end would be for ever."""
+    entries = [user("u0", "Look.", image(3_000)), *thoughtful(loop_of(4, 300))]
+    found = sent_talk(entries, model=BOUND)
+    again = found.driver.rejected(Rejection(why="media", message="dimensions exceed 2000", max_side=2_000))
+    assert (again.send.transition, media_left(found), thoughts(found)) == ("reactive_compact_retry", 0, [])
+    assert words(300, "part4") in said(found.driver.state) and refused(again.request.messages) == []
+    dropped = sent_talk(entries, model=BOUND, policy={"thinking": {"drop_setting": True}})
+    again = dropped.driver.rejected(Rejection(why="media", message="dimensions exceed 2000", max_side=2_000))
+    assert (again.send.transition, again.send.drop_thinking, media_left(dropped)) == ("media_retry", True, 0)
 
 
 def test_r10_media_recovery_has_its_own_switch() -> None:

@@ -56,6 +56,8 @@ class Summarize(_Action, frozen=True, kw_only=True, tag="summarize"):
     """Size cap of the summary (L12)."""
     memory: str = ""
     """The memory's text, for ``method`` memory."""
+    memory_path: str = ""
+    """The file that it was read from."""
     not_before: str | None = None
     """The span must reach at least to this entry: an earlier fold hides it, and its stand-in goes (structural)."""
     tail_follows: bool = True

@@ -95,6 +95,8 @@ class MemoryRead(_Event, frozen=True, kw_only=True, tag="memory_read"):
     text: str | None
     running: bool = False
     """An extraction was still going on when the wait was over (S5)."""
+    path: str = ""
+    """Where the file is, for whoever wants the whole of it (S9)."""
 
 
 class RestoredFile(msgspec.Struct, frozen=True):

@@ -145,6 +145,7 @@ def _ask(state: State, out: list[Action], rung: Rung) -> State:
         direction=_direction(work),
         max_tokens=scaled(setup.policy.summary.max_tokens, setup.window),
         memory=work.memory or "" if rung.method == "memory" else "",
+        memory_path=work.memory_path if rung.method == "memory" else "",
         not_before=state.log.entry_at(covered - 1).id if covered > state.log.base else None,
         tail_follows=span is None or _follows(state, last),
     )
@@ -255,7 +256,7 @@ def memory_read(state: State, out: list[Action], event: MemoryRead) -> State:
     text = event.text if event.text and event.text.strip() else None  # an empty one is none (S4)
     if text is not None and state.tracking.covered is None:
         ops.emit(out, "memory_resumed")
-    return advance(at_work(state, memory=text, memory_read=True), out)
+    return advance(at_work(state, memory=text, memory_path=event.path, memory_read=True), out)
 
 
 def files_read(state: State, out: list[Action], event: FilesRead) -> State:

@@ -128,6 +128,8 @@ class MemoryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keep_tokens: int = 10_000
     keep_entries: int = 5
     keep_max_tokens: int = 40_000
+    section_tokens: int = 2_000
+    """Most that one section of the memory brings into a summary (S4, S9)."""
 
 
 class SummaryPolicy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

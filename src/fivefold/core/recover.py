@@ -108,7 +108,10 @@ def _without_media(state: State, out: list[Action], request: RequestDue, refusal
     attempt = state.tracking.recoveries - 1
     found = media.refused(state.view, refusal, family=state.setup.family, attempt=attempt)
     change = media.stubbed(found, "refused by the provider")
-    return _media_fold(state, out, request, change, now)
+    folded = _media_fold(state, out, request, change, now)
+    if folded is None and change is not None:  # thinking of an open loop is bound to it: only a fold of both is left (I7)
+        return _shorter(state, out, request, refusal, now)
+    return folded
 
 
 def _fewer_bytes(state: State, out: list[Action], request: RequestDue, refusal: Rejection, now: float) -> State | None:
@@ -161,7 +164,7 @@ def _shorter(state: State, out: list[Action], request: RequestDue, refusal: Reje
         state, count = drained
         return _again(state, out, request, "collapse_drain_retry", committed=count)
     if state.tracking.reacted:
-        return _give_up(state, out, "prompt_too_long", refusal)
+        return _give_up(state, out, "image_error" if refusal.why == "media" else "prompt_too_long", refusal)
     state = ops.track(state, reacted=True)
     must_fit = refusal.limit if refusal.why != "bytes" else None
     if refusal.why == "output_too_large" and refusal.limit is not None:

@@ -10,7 +10,7 @@ results exist in the request only (I1). The stated rules:
 - a tool id used again gets a running number; a server-side call or result that stands alone is left out;
 - thinking without its signature is left out; empty text and empty messages are left out; half surrogates become U+FFFD;
 - of more than four cache marks the last four stay; an image larger than the provider takes becomes a text that says so;
-- a history that begins with the assistant gets a first user message.
+- a history that begins with the assistant gets a first user message, one that ends with it a last one where the model asks for it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .turns import REFUSED_BY, Family, Finding, Findings, Piece, Turn, as_blocks
 
 INTERRUPTED = "[No result: the tool call was interrupted.]"
 ORPHAN = "[Result of a tool call that is not shown]"
+GO_ON = "Go on."
 CONTINUED = "[The conversation begins earlier; what came before is not shown.]"
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_ID = re.compile(r"[^A-Za-z0-9_-]")
@@ -50,10 +51,12 @@ def outgoing(
     foreign: bool = False,
     limits: MediaLimits | None = None,
     paused: bool = False,
+    prefill: bool = True,
 ) -> Request:
     """The request that a list of entries (a view's) is sent as. ``family`` says whose rules beyond the common ones hold;
     ``foreign``: the entries come from another wire format than they go to, whose own keys and kinds stay behind;
-    ``paused``: the last response was paused by the provider and goes back with its server-side call still open."""
+    ``paused``: the last response was paused by the provider and goes back with its server-side call still open;
+    ``prefill``: whether the model takes a request that ends on the assistant."""
     sent = [entry for entry in entries if entry.kind in SHOWN_AS]
     work = _Repair([_naturalised(entry) for entry in sent] if foreign else sent, family)
     turns = work.merged(work.turns())
@@ -65,6 +68,8 @@ def outgoing(
     limit_marks(turns, work.findings, in_system=sum(map(is_marked, work.system)))
     if turns and turns[-1].role == "assistant":
         strip_end(turns[-1], work.findings)
+        if not (prefill or paused or any(isinstance(piece.block, ToolUse) for piece in turns[-1].pieces)):
+            turns.append(work.closing(turns[-1]))
     return Request(work.system, tuple(_message(turn) for turn in turns), tuple(work.findings))
 
 
@@ -243,6 +248,14 @@ class _Repair:
             "I3", entry, "the first message is the assistant's", "a first user message that says that the history begins earlier"
         )
         return Turn("user", pieces=[Piece(entry, Text(CONTINUED))])
+
+    def closing(self, last: Turn) -> Turn:
+        """A last user message for a model that answers none but the user (I3)."""
+        entry = last.sources[-1]
+        self.findings.add(
+            "I3", entry, "the last message is the assistant's, and the model takes none", "a last user message that says to go on"
+        )
+        return Turn("user", pieces=[Piece(entry, Text(GO_ON))])
 
     def leave_lonely_out(self, turns: list[Turn], paused: bool) -> bool:
         """Leave out server-side calls and results that stand alone in their message; whether there were any (I8)."""

@@ -176,6 +176,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     hooked: bool = False
     """The pre-compact hooks have answered."""
     memory: str | None = None
+    memory_path: str = ""
     memory_read: bool = False
     files: tuple[RestoredFile, ...] | None = None
     attachments: tuple[str, ...] = ()
