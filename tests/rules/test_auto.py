@@ -418,7 +418,7 @@ def test_a7_a_compaction_that_is_no_success_leaves_log_and_view_as_they_were() -
 
 
 def test_a8_the_steps_come_in_their_order_and_the_number_of_calls_is_bounded() -> None:
-    writer, memory = Writer([written("too long " * 9_000)]), Remembered("word " * 15_000)
+    writer, memory = Writer([written("too long " * 9_000)]), Remembered("\n".join(f"# Part {n}\n{'word ' * 150}" for n in range(100)))
     policy = {"summary": {"method": "model", "max_tokens": 60_000}}
     found = talk(rounds_of(12, 1_500), window=20_000, policy=policy, ports=Ports(ask=writer, memory=memory), overhead=6_000)
     found.driver.before_request()
