@@ -17,7 +17,24 @@ import pytest
 import fivefold
 
 SHELL = {"formats", "integrations", "memory", "providers", "simulator", "store", "summarize"}
-DRIVERS = {"agent_tools", "cleanup", "drive", "driving", "files", "hooks", "outcome", "perform", "plan", "ports", "setup", "warn"}
+DRIVERS = {
+    "agent",
+    "agent_tools",
+    "calling",
+    "cleanup",
+    "drive",
+    "driving",
+    "files",
+    "hooks",
+    "loop",
+    "loop_events",
+    "outcome",
+    "perform",
+    "plan",
+    "ports",
+    "setup",
+    "warn",
+}
 """Modules of the shell that stand by themselves: the engine driven, and the doors to the world."""
 APPS = {"cli", "proxy", "replay", "report"}
 
@@ -45,6 +62,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "setup": {"core", "perform", "providers"},
     "driving": {"agent_tools", "core", "outcome", "perform", "plan", "ports", "setup", "warn"},
     "drive": {"core", "driving", "outcome", "perform", "plan"},
+    "calling": {"core"},
+    "loop_events": {"calling", "core"},
+    "loop": {"agent_tools", "calling", "core", "driving", "loop_events", "perform", "providers", "summarize", "warn"},
+    "agent": {"calling", "core", "drive", "driving", "loop", "loop_events", "perform"},
     # apps: the core, the shell, and the neighbours named here; nobody imports the command line
     "report": {"core", *SHELL, *DRIVERS},
     "replay": {"core", "report", *SHELL, *DRIVERS},
@@ -69,6 +90,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "store": {"msgspec", "filelock", "platformdirs"},
     "report": {"msgspec", "jinja2"},
     "cli": {"msgspec", "click", "platformdirs"},
+    "agent": {"anyio", "msgspec"},
     "drive": {"anyio"},
 }
 """Which packages a part may import; a part without a row: msgspec only. Each heavy one is named once."""

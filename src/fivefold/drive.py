@@ -42,11 +42,11 @@ class Driver(Driving):
         self, *, source: str = "main", max_tokens: int | None = None, thinks: bool = False, reactive: bool = True
     ) -> Outgoing:
         """The request that is due now, after whatever had to be done first (Q1). Raises CannotFitError at the blocking limit (W4)."""
-        return self.run(self._due(source, max_tokens, thinks, reactive))
+        return self.run(self.due_work(source, max_tokens, thinks, reactive))
 
     def rejected(self, rejection: Rejection) -> Outgoing:
         """The request to send instead of the one refused (R). Raises RejectedError where it cannot be recovered."""
-        return self.run(self._refused(rejection))
+        return self.run(self.refused_work(rejection))
 
     def preview(self, **options: Unpack[Options]) -> Plan:
         """What a compaction would do (X6)."""
@@ -67,7 +67,7 @@ class Driver(Driving):
 
     def run_background(self) -> int:
         """Perform what the engine wants done in the background: extraction, staging."""
-        return self.run(self._in_background())
+        return self.run(self.background_work())
 
 
 class AsyncDriver(Driving):
@@ -84,7 +84,7 @@ class AsyncDriver(Driving):
                     value: T = stop.value
                     return value
                 try:
-                    go_on = partial(work.send, await _called(effect))
+                    go_on = partial(work.send, await called(effect))
                 except Exception as error:
                     go_on = partial(work.throw, error)
         finally:
@@ -94,11 +94,11 @@ class AsyncDriver(Driving):
         self, *, source: str = "main", max_tokens: int | None = None, thinks: bool = False, reactive: bool = True
     ) -> Outgoing:
         """As ``Driver.before_request``."""
-        return await self.run(self._due(source, max_tokens, thinks, reactive))
+        return await self.run(self.due_work(source, max_tokens, thinks, reactive))
 
     async def rejected(self, rejection: Rejection) -> Outgoing:
         """As ``Driver.rejected``."""
-        return await self.run(self._refused(rejection))
+        return await self.run(self.refused_work(rejection))
 
     async def preview(self, **options: Unpack[Options]) -> Plan:
         """As ``Driver.preview``."""
@@ -118,13 +118,19 @@ class AsyncDriver(Driving):
 
     async def run_background(self) -> int:
         """As ``Driver.run_background``."""
-        return await self.run(self._in_background())
+        return await self.run(self.background_work())
 
 
-async def _called(effect: Effect) -> object:
+async def called(effect: Effect) -> object:
+    """Make a call on an event loop: what blocks in a thread, what can be awaited awaited."""
     call = effect.call
-    if effect.blocking and not inspect.iscoroutinefunction(call):
+    if effect.blocking and not _is_async(call):
         found = await anyio.to_thread.run_sync(partial(call, *effect.args), abandon_on_cancel=True)
     else:
         found = call(*effect.args)
     return await found if inspect.isawaitable(found) else found
+
+
+def _is_async(call: Callable[..., object]) -> bool:
+    """Whether calling it only makes a coroutine: a coroutine function, or an object whose call is one."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)

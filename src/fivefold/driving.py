@@ -69,11 +69,14 @@ class Outgoing:
         return request_of(self.state, prefill=self.state.setup.model.prefill)
 
 
-def request_of(state: State, *, prefill: bool = True) -> Request:
-    """A state's view as a request. ``prefill``: whether one may end on the assistant (I3)."""
+def request_of(state: State, *, prefill: bool = True, paused: bool = False) -> Request:
+    """A state's view as a request. ``prefill``: whether one may end on the assistant (I3). ``paused``: the provider stopped inside its
+    own tools, and goes on when it gets back what it said (I8)."""
     setup = state.setup
     prefill = prefill or setup.family != "anthropic"
-    return outgoing(list(state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media, prefill=prefill)
+    return outgoing(
+        list(state.view.sent()), family=setup.family, foreign=setup.foreign, limits=setup.model.media, prefill=prefill, paused=paused
+    )
 
 
 class Driving:
@@ -191,11 +194,12 @@ class Driving:
         self._put(trial)
         return trial
 
-    def _due(self, source: str, max_tokens: int | None, thinks: bool, reactive: bool) -> Work[Outgoing]:
+    def due_work(self, source: str, max_tokens: int | None, thinks: bool, reactive: bool) -> Work[Outgoing]:
+        """What a request takes, as a generator of calls to be made, for whoever runs generators of their own; so the two below."""
         event = RequestDue(now=self.clock(), source=source, max_tokens=max_tokens, thinks=thinks, reactive=reactive)
         return self._outgoing((yield from self._do(event)))
 
-    def _refused(self, rejection: Rejection) -> Work[Outgoing]:
+    def refused_work(self, rejection: Rejection) -> Work[Outgoing]:
         trial = yield from self._do(RequestRejected(rejection=rejection, now=self.clock()))
         return self._outgoing(trial)
 
@@ -251,7 +255,7 @@ class Driving:
         self._put(Trial(plan.state, (Append(records=plan.records), *emits)))
         return plan
 
-    def _in_background(self) -> Work[int]:
+    def background_work(self) -> Work[int]:
         """Perform what may run in the background; says how many were done. A failure is an event and changes nothing (S3)."""
         done = 0
         self._learn()

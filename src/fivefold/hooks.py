@@ -6,8 +6,9 @@ from standard input and prints. What can be answered:
 - nothing: None, or no output;
 - a text: context to be put back behind the compaction (C5);
 - an object: ``additional_context`` (text), ``instructions`` for the summary (text; the engine takes those of ``pre_compact``), ``veto`` or
-  ``block`` (the reason, or true; ``pre_compact`` only). Claude Code's spelling is understood as well: ``decision: "block"`` with
-  ``reason``, and ``hookSpecificOutput.additionalContext``, so that a hook written for it does here what it does there.
+  ``block`` (the reason, or true; of ``pre_compact``, and of ``stop``, which sends the agent back to work). Claude Code's
+  spelling is understood as well: ``decision: "block"`` with ``reason``, and ``hookSpecificOutput.additionalContext``, so that a hook
+  written for it does here what it does there.
 
 A command that ends with 2 says no, its reason on standard error; any other code but 0 is a failure. Whatever goes wrong is told as
 a text and is never an error here: a hook can delay a compaction by its time, and it can't lose the conversation.
@@ -33,7 +34,7 @@ from .core.events import HookAnswered
 from .core.messages import Object
 from .errors import PolicyError
 
-HookName: TypeAlias = Literal["pre_compact", "session_start", "post_compact", "stop_failure"]
+HookName: TypeAlias = Literal["pre_compact", "session_start", "post_compact", "stop", "stop_failure"]
 Command: TypeAlias = str | Sequence[str]
 """One string is run by the shell, a list of arguments without one."""
 Function: TypeAlias = Callable[[dict[str, Any]], Mapping[str, object] | str | None]
@@ -49,6 +50,7 @@ PIPE_TAKES = 4096
 """Bytes that an empty pipe takes at once on every system."""
 NO_REASON = "a hook said no and gave no reason"
 VETO_CODE = 2
+_MAY_REFUSE = ("pre_compact", "stop")
 
 _CONTEXT = ("additional_context", "additionalContext")
 _VETO = ("veto", "block")
@@ -151,12 +153,14 @@ def _label(number: int, hook: Hook) -> str:
 
 
 def _together(name: str, hooks: Sequence[Hook], answers: Sequence[_Answer]) -> HookAnswered:
-    """What all hooks of a name said. A veto counts before a compaction only: afterwards there is nothing to refuse."""
+    """What all hooks of a name said. A veto counts before something: afterwards there is nothing to refuse."""
     said = [(_label(number, hook), answer) for number, (hook, answer) in enumerate(zip(hooks, answers, strict=True), 1)]
     failed = [f"{label}: {why}" for label, answer in said for why in answer.failed]
     vetoes = [(label, answer.veto) for label, answer in said if answer.veto]
-    if name != "pre_compact":
-        failed += [f"{label}: it says no, which only a pre_compact hook can: {why[:MOST_FAILURE_CHARS]}" for label, why in vetoes]
+    if name not in _MAY_REFUSE:
+        failed += [
+            f"{label}: it says no, which only a {' or a '.join(_MAY_REFUSE)} hook can: {why[:MOST_FAILURE_CHARS]}" for label, why in vetoes
+        ]
         vetoes = []
     return HookAnswered(
         name=name,

@@ -135,7 +135,7 @@ def test_p2_all_hooks_run_though_one_refused_and_all_reasons_are_told() -> None:
 def test_p2_only_before_a_compaction_can_a_hook_refuse(name: str) -> None:
     got = answered("echo too late >&2; exit 2", lambda payload: {"veto": "no", "additional_context": "kept"}, name=name)
     assert got.veto == "" and got.context == ("kept",)
-    assert len(got.failed) == 2 and all("only a pre_compact hook can" in why for why in got.failed)
+    assert len(got.failed) == 2 and all("only a pre_compact or a stop hook can" in why for why in got.failed)
 
 
 def test_c5_a_hook_written_for_claude_code_puts_its_context_back() -> None:
