@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from . import agent_tools
 from .calling import Call, CallModel, Part, Reply, Stream, Tool
 from .core.actions import Emit
+from .core.cache_watch import CacheWatch, Prefix
 from .core.entries import Entry
 from .core.messages import Block, Image, Object, Text, ToolResult, ToolUse
 from .core.rejection import Rejection
@@ -25,6 +27,7 @@ from .core.state import Phase
 from .driving import Driving, Outgoing, Work, request_of
 from .errors import CannotFitError, FivefoldError, MediaRejectedError, PromptTooLongError, RejectedError, VetoedError
 from .loop_events import (
+    CacheBroken,
     Ended,
     LoopEvent,
     Reason,
@@ -96,6 +99,9 @@ class Loop:
         self.partial: list[str] = []
         """Text of it so far."""
         self._heard: list[LoopEvent] = []
+        self.cache = CacheWatch()
+        """What is in the provider's cache, as far as responses tell."""
+        self._prefix: Prefix | None = None
         self._before, driver.listen = driver.listen, self._hear
         self.turns = 0
         """Requests of this run so far, recoveries not counted."""
@@ -180,6 +186,7 @@ class Loop:
                 if stopped is None:
                     entry = self._response(found)
                     self.driver.replied(entry, source=self.wants.source, context_management=found.context_management)
+                    self._watch(found)
                     yield from self._told()
                     yield Responded(reply=found, entry=entry)
                     return found
@@ -201,6 +208,9 @@ class Loop:
         tools = (*head.tools, *own)
         call = Call(request=request, send=out.send, model=self.wants.name, tools=tools, system=head.system)
         self.partial = []
+        log = out.state.log
+        folds = log.record_count - (len(log) - log.base)
+        self._prefix = Prefix(self.wants.name, _digest(tools), _digest((*head.system, *request.system)), folds)
         found = yield Effect(self.wants.model, (call,), blocking=True)
         if isinstance(found, Reply | Rejection):
             return found
@@ -214,6 +224,16 @@ class Loop:
             if part.kind == "text":
                 self.partial.append(part.text)
             yield Streamed(part=part)
+
+    def _watch(self, reply: Reply) -> None:
+        """Tell of a cached prefix that was not read (P4)."""
+        if reply.usage is None or self._prefix is None:
+            return
+        model, now = self.driver.state.setup.model, self.driver.clock()
+        broken = self.cache.broken(self._prefix, reply.usage, now, model)
+        self.cache = self.cache.after(self._prefix, reply.usage, now, model.cache)
+        if broken is not None:
+            self._heard.append(CacheBroken(cause=broken.cause, expected=broken.expected, read=broken.read, usd=broken.usd))
 
     def abandon(self) -> None:
         """The run ended early (Q4): what was streamed stays as text, the request is no longer waited for, and calls without a result
@@ -274,6 +294,10 @@ class Loop:
     def _response(self, reply: Reply) -> Entry:
         made = self._entry("assistant", reply.blocks)
         return msgspec.structs.replace(made, api_id=reply.api_id or made.id, usage=reply.usage, model=reply.model, extra=reply.extra)
+
+
+def _digest(value: object) -> str:
+    return blake2b(msgspec.json.encode(value), digest_size=8).hexdigest()
 
 
 def result_of(call: ToolUse, given: object) -> ToolResult:

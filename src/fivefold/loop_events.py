@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from .calling import Part, Reply
+from .core.cache_watch import Cause
 from .core.entries import Entry
 from .core.messages import Object, ToolResult, ToolUse
 
@@ -90,6 +91,15 @@ class Warned(_Event, frozen=True, kw_only=True, tag="warned"):
     percent_left: int | None = None
 
 
+class CacheBroken(_Event, frozen=True, kw_only=True, tag="cache_broken"):
+    """A prefix that the provider had cached was not read (P4). Tokens; ``usd``: what it cost more than reading, where a price is known."""
+
+    cause: Cause
+    expected: int
+    read: int
+    usd: float | None = None
+
+
 class Noted(_Event, frozen=True, kw_only=True, tag="noted"):
     """Anything else that the engine tells, by its name."""
 
@@ -105,7 +115,9 @@ class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
     error: str = ""
 
 
-LoopEvent: TypeAlias = Requested | Streamed | Responded | ToolStarted | ToolEnded | Compaction | Folded | Retry | Warned | Noted | Ended
+LoopEvent: TypeAlias = (
+    Requested | Streamed | Responded | ToolStarted | ToolEnded | Compaction | Folded | Retry | Warned | CacheBroken | Noted | Ended
+)
 
 
 def of_engine(name: str, fields: Object) -> LoopEvent:

@@ -7,11 +7,12 @@ from typing import Any
 import anyio
 import pytest
 
-from fivefold.calling import Part, Tool
+from fivefold.calling import Part, Reply, Tool
+from fivefold.core.entries import Usage
 from fivefold.core.messages import Text, ToolResult
 from fivefold.core.rejection import Rejection
 from fivefold.hooks import Hooks
-from fivefold.loop_events import Compaction, Ended, Requested, Retry, Streamed, ToolEnded
+from fivefold.loop_events import CacheBroken, Compaction, Ended, Requested, Retry, Streamed, ToolEnded
 from fivefold.perform import Ports
 from tests.build import call
 from tests.loop.scripted import AsyncScript, Script, agent, async_agent, names, reply
@@ -272,3 +273,15 @@ def test_x9_what_a_sub_agent_returns_is_capped_like_any_result() -> None:
     made.loop.tools["task"] = made.task_tool()
     list(made.run("Go."))
     assert made.driver.tokens < 20_000 and "recall" in str(model.calls[2].request.messages[-1])
+
+
+def test_p4_a_fold_that_broke_the_cache_is_told_as_the_cause() -> None:
+    def answered(**usage: int) -> Reply:
+        return Reply(blocks=(Text("Done."),), stop_reason="end_turn", usage=Usage(**usage))
+
+    made = agent(Script(answered(cache_write=9_000), answered(cache_read=9_000), answered(cache_write=2_000)), rounds_of(6, 1_000))
+    list(made.run("One."))
+    assert not [event for event in made.run("Two.") if isinstance(event, CacheBroken)]
+    made.driver.compact()
+    (broken,) = [event for event in made.run("Three.") if isinstance(event, CacheBroken)]
+    assert (broken.cause, broken.expected, broken.read) == ("fold", 9_000, 0)
