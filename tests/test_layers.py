@@ -25,6 +25,7 @@ DRIVERS = {
     "drive",
     "driving",
     "files",
+    "flags",
     "hooks",
     "loop",
     "loop_events",
@@ -32,6 +33,7 @@ DRIVERS = {
     "perform",
     "plan",
     "ports",
+    "settings",
     "setup",
     "warn",
 }
@@ -62,6 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "setup": {"core", "perform", "providers"},
     "driving": {"agent_tools", "core", "outcome", "perform", "plan", "ports", "setup", "warn"},
     "drive": {"core", "driving", "outcome", "perform", "plan"},
+    "settings": {"core"},
+    "flags": {"settings"},
     "calling": {"core"},
     "loop_events": {"calling", "core"},
     "loop": {"agent_tools", "calling", "core", "driving", "loop_events", "perform", "providers", "summarize", "warn"},
@@ -92,6 +96,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "cli": {"msgspec", "click", "platformdirs"},
     "agent": {"anyio", "msgspec"},
     "drive": {"anyio"},
+    "flags": {"msgspec", "openfeature"},
 }
 """Which packages a part may import; a part without a row: msgspec only. Each heavy one is named once."""
 

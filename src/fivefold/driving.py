@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
 
+import msgspec
+
 from . import agent_tools
 from .core import engine
 from .core.actions import NEEDS_ANSWER, Append, Emit, ExtractMemory, GiveUp, Send, Stage
@@ -172,7 +174,8 @@ class Driving:
         if emit.name == "compaction_started":
             self.warnings.attempt_started()
         if self.listen is not None:
-            self.listen(emit)
+            variant = self.state.setup.variant
+            self.listen(msgspec.structs.replace(emit, fields={**emit.fields, "variant": variant}) if variant else emit)
 
     def _warn(self) -> None:
         self.warnings.update(state_of(self.state.used, self.state.setup.window), suppressed=self.state.tracking.suppressed)

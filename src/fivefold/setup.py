@@ -26,9 +26,10 @@ def make_setup(
     overrides: Mapping[str, Override] | None = None,
     overhead: int | None = None,
     transcript: str = "",
+    variant: str = "",
 ) -> Setup:
     """The setup of a model and a window in tokens. Without a model the conversation's own is taken (``head``). ``overhead``: tokens of
-    system prompt and tools, instead of what recorded responses tell.
+    system prompt and tools, instead of what recorded responses tell. ``variant``: which policy of an experiment this is (P6).
 
     Raises UnknownModelError where no window is known: it is never guessed (V3). PolicyError for sizes that cannot be.
     """
@@ -46,7 +47,14 @@ def make_setup(
     )
     foreign = head.wire not in ("", "anthropic")
     return Setup(
-        policy=policy, model=known, window=size, family=family_of(head, known), foreign=foreign, overhead=overhead, transcript=transcript
+        policy=policy,
+        model=known,
+        window=size,
+        family=family_of(head, known),
+        foreign=foreign,
+        overhead=overhead,
+        transcript=transcript,
+        variant=variant,
     )
 
 

@@ -138,6 +138,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """The provider takes cache edits (M3)."""
     overhead: int | None = None
     """Tokens of system prompt and tools where the caller knows better than the recorded counts; then these no longer speak."""
+    variant: str = ""
+    """The experiment's variant that this conversation runs under; every event carries it (P6)."""
     transcript: str = ""
     """Where the whole conversation can be read (S9)."""
 
