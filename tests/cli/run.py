@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def fivefold(*arguments: str | Path, home: Path | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """``fivefold ARGUMENTS`` with a fixed width and no colour; ``home``: the home folder it sees."""
+def fivefold(
+    *arguments: str | Path, home: Path | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``fivefold ARGUMENTS`` with a fixed width and no colour; ``home``: the home folder it sees; ``env``: variables beside."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE_", "CODEX_", "FIVEFOLD_", "XDG_"))}
     environment |= {
         "COLUMNS": "100",
@@ -18,6 +21,7 @@ def fivefold(*arguments: str | Path, home: Path | None = None, cwd: Path | None 
         "TERM": "dumb",
         "PYTHONIOENCODING": "utf-8",
     }
+    environment |= env or {}
     if home is not None:
         environment["HOME"] = str(home)
     return subprocess.run(

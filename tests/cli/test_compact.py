@@ -381,3 +381,18 @@ def test_h1_recorded_text_moves_no_cursor(tmp_path: Path) -> None:
     for options in (SMALL, ("--window", "2000", "--overhead", "1900")):
         ran = inside("compact", path, *options, "--model", evil)
         assert not set(ran.output) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}
+
+
+def test_p1_a_policy_file_and_the_environment_hold_and_mistakes_in_them_are_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text("[window]\nthreshold_tokens = 90_000\n", encoding="utf-8")
+
+    def threshold(**environment: str) -> int:
+        ran = fivefold("compact", "examples/long-session.jsonl", "--dry-run", "--json", "--policy", str(file), cwd=ROOT, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        return int(json.loads(ran.stdout)["window"]["auto"])
+
+    assert (threshold(), threshold(FIVEFOLD_WINDOW_THRESHOLD_TOKENS="80000")) == (90_000, 80_000)
+    file.write_text("[window]\nthreshold_token = 60_000\n", encoding="utf-8")
+    ran = fivefold("compact", "examples/long-session.jsonl", "--dry-run", "--policy", str(file), cwd=ROOT)
+    assert ran.returncode == 2 and "policy.toml" in ran.stderr and "threshold_token`" in ran.stderr

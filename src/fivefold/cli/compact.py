@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from .. import settings
 from ..core.economics import Model
 from ..core.entries import Entry, Fold, HideSpan, Record
 from ..core.estimate import measure_entry
@@ -62,6 +63,7 @@ class Asked(NamedTuple):
     out: Path | None
     force: bool
     html_file: Path | None
+    policy: Path | None
 
     @property
     def pivot(self) -> str | None:
@@ -115,6 +117,13 @@ def threshold_of(_context: click.Context, _option: click.Parameter, value: str |
 @click.option("--keep", type=click.IntRange(min=1), metavar="TOKENS", help="Keep at least so much of the newest rounds verbatim.")
 @click.option("--threshold", metavar="TOKENS|N%", callback=threshold_of, help="Auto-compact threshold; it can only be lowered.")
 @click.option("--overhead", type=click.IntRange(min=0), metavar="TOKENS", help="System prompt and tools, instead of what was recorded.")
+@click.option(
+    "--policy",
+    "policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Numbers of the policy in a TOML file; FIVEFOLD_<SECTION>_<FIELD> in the environment holds over it.",
+)
 @click.option("--instructions", multiple=True, metavar="TEXT", help="What the summary should heed, where a model writes it.")
 @click.option(
     "--summarizer",
@@ -292,12 +301,12 @@ class Job:
 
 
 def policy_of(asked: Asked, log: Log, model: Model) -> Policy:
-    """The policy that the options make. Raises PolicyError."""
+    """The policy that file, environment and options make, each over the one before (P1). Raises PolicyError."""
     values: dict[str, JSON] = {"window": asked.threshold}
     if asked.keep is not None:
         results = sum(isinstance(block, ToolResult) for entry in newest(log, asked.keep, model) for block in entry.blocks)
         values["micro"] = {"keep_results": max(MicroPolicy().keep_results, results)}
-    return Policy.of(values)
+    return settings.load(file=asked.policy, code=values, conversation=log.head.id).policy
 
 
 def newest(log: Log, tokens: int, model: Model) -> list[Entry]:
