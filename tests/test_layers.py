@@ -35,6 +35,7 @@ DRIVERS = {
     "ports",
     "settings",
     "setup",
+    "telemetry",
     "warn",
 }
 """Modules of the shell that stand by themselves: the engine driven, and the doors to the world."""
@@ -66,6 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drive": {"core", "driving", "outcome", "perform", "plan"},
     "settings": {"core"},
     "flags": {"settings"},
+    "telemetry": {"core", "ports"},
     "calling": {"core"},
     "loop_events": {"calling", "core"},
     "loop": {"agent_tools", "calling", "core", "driving", "loop_events", "perform", "providers", "summarize", "warn"},
@@ -97,6 +99,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "agent": {"anyio", "msgspec"},
     "drive": {"anyio"},
     "flags": {"msgspec", "openfeature"},
+    "telemetry": {"opentelemetry"},
 }
 """Which packages a part may import; a part without a row: msgspec only. Each heavy one is named once."""
 
