@@ -95,3 +95,10 @@ def test_i6_known_kinds_are_typed(data: Any, kind: type) -> None:
 def test_i6_messages_go_out_as_they_came(content: Any) -> None:
     blocks, bare = decode_content(content)
     assert encode_message(Message("user", blocks, bare, {"ts": 1})) == {"role": "user", "content": content, "ts": 1}
+
+
+def test_i6_a_result_that_says_it_is_no_error_is_none() -> None:
+    """The quick way of decoding takes four keys only where the fourth says that it is an error."""
+    data = {"type": "tool_result", "tool_use_id": "t", "content": "x", "is_error": False}
+    block = decode_block(data)
+    assert isinstance(block, ToolResult) and not block.is_error and encode_block(block) == data

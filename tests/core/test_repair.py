@@ -363,3 +363,9 @@ def test_v1_a_block_without_the_fields_of_its_kind_is_sent_as_text(data: Any) ->
     assert rules(entries) == ["V1"]
     assert isinstance(sent(entries)[1].blocks[1], Text)
     assert rules([user("u", "go"), assistant("a", "ok", Opaque({"type": "next_year"}))]) == []
+
+
+def test_i3_i8_where_a_lonely_server_call_was_a_whole_message_its_neighbours_become_one() -> None:
+    entries = [user("u", "Search."), assistant("a", ServerToolUse("s", "web_search", {}), api_id="m"), user("v", "Well?")]
+    request = outgoing(entries)
+    assert [message.role for message in request.messages] == ["user"] and not refused(request.messages)

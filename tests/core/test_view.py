@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fivefold.core.edits.cut import legal
 from fivefold.core.entries import CLEARED, Fold, HideEntries, HideSpan, HideThinking, ReplaceBlocks, Target, Unfold
 from fivefold.core.log import Log
 from fivefold.core.messages import Text, Thinking, ToolResult
 from fivefold.core.view import View, view_of
 from tests.build import assistant, call, entry, result, user
+from tests.rules.talk import rounds_of, talk
 
 BASE = Log(
     None,
@@ -77,3 +79,11 @@ def test_grown_from_says_that_nothing_else_changed() -> None:
 def test_m4_a_view_that_has_not_changed_is_the_same_object() -> None:
     view = view_of(BASE)
     assert view.advance(BASE) is view
+
+
+def test_i1_a_summary_is_not_cut_from_its_boundary() -> None:
+    """What stands at one place of the log stands there together, at the very front too."""
+    found = talk(rounds_of(12, 1_500), window=20_000)
+    found.driver.before_request()
+    view = found.driver.state.view
+    assert [item.entry.kind for item in view.shown()][:2] == ["boundary", "user"] and legal(view)[:2] == [True, False]

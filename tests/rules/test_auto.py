@@ -665,3 +665,19 @@ def test_t5_a_counter_that_cannot_tell_leaves_the_estimate_as_it_is() -> None:
     before = state.used
     state, _ = stepped(state, Counted(tokens=None))
     assert state.ledger.size().used == before or state.log.folds or state.waits_for
+
+
+def test_a7_x7_the_tail_beside_a_models_summary_leaves_room_for_what_is_pinned() -> None:
+    """What is pinned stands in the rebuilt view too: with it the tail is shorter, or a summary is paid for that cannot be used (A11)."""
+
+    def tail(pinned: int) -> int:
+        ask = Writer([written()])
+        policy = {"summary": {"method": "model", "keep_tokens": 60_000, "keep_max_tokens": 60_000}, "pins": {"budget_percent": 60.0}}
+        found = talk(rounds_of(14, 900), window=20_000, policy=policy, ports=Ports(ask=ask))
+        for n in range(pinned):
+            found.driver.pin(words(600, f"pin{n}"))
+        found.driver.before_request()
+        assert len(ask.asked) == 1 and found.driver.log.folds[-1].fold.extra["method"] == "model"
+        return sum(id[0] in "uarb" for id in shown(found.driver.state))
+
+    assert tail(0) > tail(3) > tail(6)

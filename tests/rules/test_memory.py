@@ -14,7 +14,7 @@ from fivefold.core.actions import ExtractMemory
 from fivefold.core.entries import Entry, HideSpan
 from fivefold.core.estimate import estimate_text
 from fivefold.core.events import MemoryUpdated, Replied, RequestDue, Said
-from fivefold.core.levels.session_memory import Kept, kept
+from fivefold.core.levels.session_memory import Kept, due, kept
 from fivefold.core.log import Log
 from fivefold.core.policy import MemoryPolicy
 from fivefold.core.state import State, Tracking
@@ -409,3 +409,18 @@ def test_s10_the_minimum_tail_is_tried_before_anything_else() -> None:
     found.driver.before_request()
     (fold,) = [placed.fold for placed in found.driver.log.folds]
     assert fold.extra["path"] == "memory, minimum tail" and fold.extra["tried"][0].startswith("memory: ")
+
+
+def test_s1_after_the_first_time_three_calls_are_enough_in_the_middle_of_work_and_none_at_a_pause() -> None:
+    """5,000 tokens since what is covered: with three calls it is due though the last turn called a tool; with fewer only where the last
+    turn called none."""
+
+    def up_to(calls: int, pause: bool) -> str | None:
+        entries = [user("u", "Go."), assistant("covered", "Yes.", api_id="m")]
+        for n in range(calls):
+            entries += [assistant(f"a{n}", call(f"t{n}"), api_id=f"m{n}"), user(f"r{n}", result(f"t{n}"))]
+        entries += [assistant("end", "A pause.", api_id="me")] if pause else []
+        sizes = [0, 0, *[6_000] * (len(entries) - 2)]
+        return due(view_of(Log(records=entries)), sizes, sum(sizes), "covered", MemoryPolicy(), FULL)
+
+    assert [up_to(3, False), up_to(4, True), up_to(2, True), up_to(2, False)] == ["r2", "end", "end", None]

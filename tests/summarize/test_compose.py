@@ -349,3 +349,8 @@ def test_c6_a_real_session_keeps_its_newest_request_and_its_budget_at_every_cut(
         assert estimate_text(composed.text) < 1_500 + 2 * 300 + 500
         assert made(entries, "## 8. Current work\nReviewing.", cut=cut, budget=Shares(people=1_500, facts=300)) == composed
         assert composed.text.count(OPEN) == composed.text.count(CLOSE) == 1
+
+
+def test_h1_of_a_line_with_an_invented_quote_the_rest_stays_to_the_letter() -> None:
+    text, removed = checked('The user said: "Delete the whole database now." Then I stopped.', ["Fix the parser."], ["Fix the parser."])
+    assert text == f"The user said: {UNSAID} Then I stopped." and removed == ("Delete the whole database now.",)

@@ -569,3 +569,10 @@ def test_l11_a_real_session_is_summarised_within_any_window(root: Path) -> None:
         for ask in made.asks:
             assert ask.kind == "direct" and legal(ask) == []
             assert pad(estimate_text(SYSTEM) + estimate_text(ask.text)) + ask.max_tokens <= window
+
+
+def test_a6_each_name_of_the_conversations_own_model_is_asked_by_a_fork_too() -> None:
+    """Two forks for the own model under either of its names, and two direct asks a model with the retries of each."""
+    one = 2 * (1 + SummaryPolicy().max_retries)
+    counts = [most_asks(task(models=models, own_model="own")) for models in (("",), ("own",), ("small",), ("small", "own"))]
+    assert counts == [2 + one, 2 + one, one, 2 + 2 * one]

@@ -311,3 +311,47 @@ def test_l6_summaries_notes_and_thinking_say_nothing() -> None:
     entries = [user("s", "An earlier summary_text.", summary=True), entry("n", "note", "a note_text"), assistant("a", "words_here")]
     assert [unit.text for unit in units_of(entries)] == ["words_here"]
     assert units_of([user("u", Text("  "))]) == []
+
+
+def test_c6_a_list_of_another_tool_is_no_plan() -> None:
+    """A tool's input may hold a list of items that are no steps."""
+    todo = assistant("a", call("t1", "TodoWrite", todos=[{"content": "Mend it.", "status": "pending"}]))
+    order = assistant("b", call("t2", "PlaceOrder", items=[{"name": "A book."}]))
+    assert plan_of([todo, order]) == [Item("Mend it.", "pending")]
+    assert plan_of([assistant("c", call("t3", "update_tasks", tasks=[{"content": "Test it."}]))]) == [Item("Test it.", "")]
+
+
+def test_c6_a_task_that_runs_is_named_by_the_call_that_started_it() -> None:
+    entries = [
+        user("u", "Watch it."),
+        assistant("a", call("t1", "Bash", command="make watch"), api_id="m"),
+        user("r", result("t1", "Command running in background with ID: bash_7")),
+    ]
+    units = units_of(entries)
+    (task,) = background_of(calls_of(entries, units), units)
+    assert (task.id, task.started_by) == ("bash_7", "Bash: make watch")
+
+
+def test_l14_a_name_is_written_once_a_round_and_by_the_assistant() -> None:
+    entries = [
+        user("u", "Look at load_config."),
+        assistant("a1", "I see load_config, and load_config again.", call("t1", "Read", file_path="x.py"), api_id="m1"),
+        user("r1", result("t1", "def load_config(): ...\ndef other_name(): ...")),
+        assistant("a2", "load_config it is.", api_id="m2"),
+    ]
+    seen = index_of(entries).seen
+    assert (seen["load_config"].written, seen["other_name"].written) == (2, 0)
+
+
+def test_b2_short_words_in_a_conversation_without_code_are_no_names() -> None:
+    """Names begin with a capital and have at least four letters."""
+    assert [found in Extractor(words=True).of("Ask Tom and Anna, please") for found in ("Anna", "Tom", "please")] == [True, False, False]
+
+
+def test_b2_a_path_has_letters_and_more_than_five_characters() -> None:
+    assert [found in Extractor().of(f"see {found} there") for found in ("a/b.py", "a/b.c", "1/2/3/4", "src/x")] == [
+        True,
+        False,
+        False,
+        False,
+    ]

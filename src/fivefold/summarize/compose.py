@@ -196,7 +196,8 @@ def _background(calls: Sequence[Call], units: Sequence[Unit], running: Sequence[
     if running is not None:
         lines = [f"- {task.id} [{task.status}] {task.task}" for task in running if task.status.lower() not in _ENDED]
     else:
-        lines = [f"- {task.id} [started] {one_line(short(task.started_by), TASK_CHARS)}" for task in background_of(calls, units)]
+        tasks = background_of(calls, units)
+        lines = [f"- {task.id} [started] {one_line(short(task.started_by), TASK_CHARS)}".rstrip() for task in tasks]
     return "\n".join(["Running in the background, not to be started again:", *map(redact, lines)]) if lines else ""
 
 

@@ -155,7 +155,7 @@ def pending(plan: Sequence[Item], background: Sequence[Task]) -> str:
         lines.append("Done: " + "; ".join(one_line(text, 60) for text in done))
     if background:
         lines.append("Running in the background, not to be started again:")
-        lines += [f"- {task.id} [{task.status}] {task.started_by}" for task in background]
+        lines += [f"- {task.id} [{task.status}] {task.started_by}".rstrip() for task in background]
     return "\n".join(lines)
 
 
