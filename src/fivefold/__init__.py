@@ -9,7 +9,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent import Agent, AsyncAgent
     from .agent_tools import schemas
+    from .calling import Call, Part, Reply, Tool
     from .cleanup import Cleanup
     from .core.actions import Emit, Send
     from .core.entries import Boundary, Entry, Fold, Head, HideEntries, HideSpan, HideThinking, ReplaceBlocks, Target, Unfold, Usage
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from .formats.registry import read_transcript
     from .formats.write import render
     from .hooks import Hooks
+    from .loop_events import Ended, Responded, ToolEnded
     from .perform import Ports
     from .plan import LevelRow, Plan
     from .ports import RunningTask
@@ -76,7 +79,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "agent": "Agent AsyncAgent",
     "agent_tools": "schemas",
+    "calling": "Call Part Reply Tool",
     "cleanup": "Cleanup",
     "core.actions": "Emit Send",
     "core.entries": "Boundary Entry Fold Head HideEntries HideSpan HideThinking ReplaceBlocks Target Unfold Usage",
@@ -105,6 +110,7 @@ _HOMES = {
     "formats.registry": "read_transcript",
     "formats.write": "render",
     "hooks": "Hooks",
+    "loop_events": "Ended Responded ToolEnded",
     "perform": "Ports",
     "plan": "LevelRow Plan",
     "ports": "RunningTask",
@@ -124,10 +130,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "Agent",
     "Answer",
     "Ask",
+    "AsyncAgent",
     "AsyncDriver",
     "Boundary",
+    "Call",
     "CannotFitError",
     "Cleanup",
     "CompactReport",
@@ -137,6 +146,7 @@ __all__ = [
     "Document",
     "Driver",
     "Emit",
+    "Ended",
     "Entry",
     "FileReader",
     "Finding",
@@ -157,6 +167,7 @@ __all__ = [
     "Opaque",
     "Options",
     "Outgoing",
+    "Part",
     "PinError",
     "Plan",
     "PlanError",
@@ -167,8 +178,10 @@ __all__ = [
     "RejectedError",
     "Rejection",
     "ReplaceBlocks",
+    "Reply",
     "Report",
     "Request",
+    "Responded",
     "RunningTask",
     "Send",
     "ServerToolResult",
@@ -180,6 +193,8 @@ __all__ = [
     "Target",
     "Text",
     "Thinking",
+    "Tool",
+    "ToolEnded",
     "ToolResult",
     "ToolUse",
     "Tracking",
