@@ -77,6 +77,22 @@ def turn(entries: list[Entry], setup: Setup, *, built: bool) -> Callable[[], Cal
     return prepare
 
 
+def check(entries: list[Entry], setup: Setup) -> Callable[[], Callable[[], int | None]]:
+    """The check alone: what is due before a request, once the last result has been taken in."""
+    state = engine.step(
+        engine.begin(Log(records=entries), setup), Said(entries=(Entry(id="u", kind="user", blocks=(Text("Go on."),)),))
+    ).state
+
+    def prepare() -> Callable[[], int | None]:
+        def call() -> int | None:
+            engine.step(state, RequestDue(now=0.0))
+            return None
+
+        return call
+
+    return prepare
+
+
 def compaction(
     entries: list[Entry], level: LevelName | None, *, covered: str | None = None, warm: bool = False
 ) -> Callable[[], Callable[[], int | None]]:
@@ -106,6 +122,7 @@ def cases(messages: list[dict[str, Any]]) -> dict[str, Callable[[], Callable[[],
     entries = list(converted(messages))
     endless = make_setup(window=ENDLESS, max_output=1_000)
     found = {
+        "check: what is due, nothing": check(entries, endless),
         "check: a turn taken in and decided on": turn(entries, endless, built=False),
         "check: the same, and the request built and repaired": turn(entries, endless, built=True),
     }
