@@ -7,7 +7,7 @@ conversation is exactly what it was.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -19,13 +19,12 @@ from . import agent_tools
 from .core import engine
 from .core.actions import NEEDS_ANSWER, Append, Emit, ExtractMemory, GiveUp, Send, Stage
 from .core.edits import cut, thinking
-from .core.entries import SHOWN_AS, Entry, Fold, HideSpan, Record, Unfold
+from .core.entries import Entry, Fold, HideSpan, Record, Unfold
 from .core.events import (
     Cancelled,
     CompactAsked,
     Event,
     Marked,
-    MemoryUpdated,
     Pinned,
     Replied,
     RequestDue,
@@ -46,7 +45,7 @@ from .core.state import Setup, State, Tracking
 from .core.window import state_of
 from .errors import CompactionError, FoldError, PinError
 from .outcome import Trial, cleared_in, error_of, failure_of, plan_of, row_not_enough, words_of
-from .perform import Effect, Ports, answer, stage_summary
+from .perform import Effect, Ports, answer, extract_memory, stage_summary
 from .plan import LevelRow, Plan, rows_of
 from .ports import Keeper, Listener
 from .setup import setup_for
@@ -107,6 +106,7 @@ class Driving:
         self._background: list[ExtractMemory | Stage] = []
         self._said: list[Event] = []
         self._busy = False
+        self._unkept: list[Record] = []
 
     # --- reading
 
@@ -159,12 +159,22 @@ class Driving:
         records = [record for action in trial.of(Append) for record in action.records]
         self.state = trial.state
         self._background += [action for action in trial.actions if isinstance(action, ExtractMemory | Stage)]
-        if records and self.keeper is not None:
-            self.keeper.append(*records)
+        self._keep(records)
         for emit in trial.of(Emit):
             if emit.name == "compaction_finished":
                 self._clean(str(emit.fields["source"]))
         self._warn()
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        """Hand records to the keeper. One that fails is told, and gets them again with the next ones (K5)."""
+        self._unkept += records
+        if self.keeper is None or not self._unkept:
+            return
+        try:
+            self.keeper.append(*self._unkept)
+            self._unkept.clear()
+        except Exception as error:
+            self._tell(Emit(name="not_kept", fields={"records": len(self._unkept), "why": f"{type(error).__name__}: {error}"}))
 
     def _clean(self, source: str) -> None:
         for why in self.ports.cleanup.run(source) if self.ports.cleanup is not None else ():
@@ -198,7 +208,6 @@ class Driving:
         return trial
 
     def due_work(self, source: str, max_tokens: int | None, thinks: bool, reactive: bool) -> Work[Outgoing]:
-        """What a request takes, as a generator of calls to be made, for whoever runs generators of their own; so the two below."""
         event = RequestDue(now=self.clock(), source=source, max_tokens=max_tokens, thinks=thinks, reactive=reactive)
         return self._outgoing((yield from self._do(event)))
 
@@ -266,7 +275,7 @@ class Driving:
             action = self._background.pop(0)
             event: Event
             if isinstance(action, ExtractMemory):
-                event = yield from self._extract(action)
+                event = yield from extract_memory(self.ports, self.state, action.up_to, self.history)
             else:
                 event = yield from self._stage(action)
             self._now(event)
@@ -278,20 +287,6 @@ class Driving:
         known, log = self.ports.known, self.state.log
         if self.state.setup.policy.summary.method == "structural" and not log.base:
             known.learn([log.entry_at(position) for position in range(len(known.index.entries), len(log))])
-
-    def _extract(self, action: ExtractMemory) -> Work[Event]:
-        covered = self.state.tracking.covered
-        view = self.state.view
-        place = None if covered is None else cut.place_of(view, covered)
-        end = cut.place_of(view, action.up_to)  # what came since may stop inside a call and its result (S1)
-        found = list(view.entries())[0 if place is None else place + 1 : None if end is None else end + 1]
-        entries = [entry for entry in found if entry.kind in SHOWN_AS]
-        assert self.ports.extract is not None
-        try:
-            found = yield Effect(self.ports.extract, (entries, covered), blocking=True)
-        except Exception as error:
-            return MemoryUpdated(covered=None, why=f"{type(error).__name__}: {error}")
-        return MemoryUpdated(covered=found if isinstance(found, str) else None, why="" if isinstance(found, str) else "it gave nothing")
 
     def _stage(self, action: Stage) -> Work[Event]:
         try:
@@ -387,5 +382,4 @@ class Driving:
             records.append(Fold(id=name, level="rewind", changes=(change,), why=f"back to entry {id}", time=now))
         if records:
             self.state = self.state.with_records(*records)
-            if self.keeper is not None:
-                self.keeper.append(*records)
+            self._keep(records)

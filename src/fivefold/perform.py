@@ -3,6 +3,7 @@ of code for sync and async drivers, which differ in how they make a call."""
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ import msgspec
 
 from .cleanup import Cleanup
 from .core.actions import CountTokens, Method, ReadFiles, ReadMemory, RunHook, Stage, Summarize
-from .core.entries import Entry
+from .core.edits import cut
+from .core.entries import SHOWN_AS, Entry
 from .core.estimate import estimate_text
-from .core.events import Counted, Event, FilesRead, HookAnswered, MemoryRead, RestoredFile, Summarized, SummaryFailed
+from .core.events import Counted, Event, FilesRead, HookAnswered, MemoryRead, MemoryUpdated, RestoredFile, Summarized, SummaryFailed
 from .core.levels import auto
 from .core.log import Log
 from .core.messages import Object
@@ -25,7 +27,7 @@ from .core.state import State
 from .core.tokens import PADDING
 from .core.window import scaled
 from .errors import SummaryError
-from .ports import AskModel, Attachment, Count, Extractor, Files, HookRunner, Memory, Native, Running, RunningTask
+from .ports import AskModel, Attachment, Count, Extractor, Files, HookRunner, Memory, Native, Running, RunningTask, StepExtractor
 from .summarize import compose, flow, notes, structural
 from .summarize.build import Job, digest
 from .summarize.frame import escape, framed
@@ -54,7 +56,7 @@ class Ports:
     """Context window of the model that writes summaries, where it is another one (L11)."""
     summary_output: int | None = None
     memory: Memory | None = None
-    extract: Extractor | None = None
+    extract: Extractor | StepExtractor | None = None
     native: Native | None = None
     files: Files | None = None
     attachments: tuple[Attachment, ...] = ()
@@ -113,6 +115,30 @@ def _count(ports: Ports, state: State) -> Doing:
     assert ports.count is not None
     found = yield Effect(ports.count, (list(state.view.sent()),), blocking=True)
     return Counted(tokens=found if isinstance(found, int) else None)
+
+
+def extract_memory(ports: Ports, state: State, up_to: str, history: Callable[[], Log]) -> Doing:
+    """Bring the session memory up to date in the background (S1). A failure is an event and changes nothing (S3)."""
+    extract = ports.extract
+    assert extract is not None
+    found: object
+    try:
+        if isinstance(extract, StepExtractor):
+            found = yield from extract.extraction(state, up_to, history, Effect)
+        else:
+            found = yield Effect(extract, (_since(state, up_to), state.tracking.covered), blocking=True)
+    except Exception as error:
+        return MemoryUpdated(covered=None, why=f"{type(error).__name__}: {error}")
+    return MemoryUpdated(covered=found if isinstance(found, str) else None, why="" if isinstance(found, str) else "it gave nothing")
+
+
+def _since(state: State, up_to: str) -> list[Entry]:
+    """What the memory does not cover; what came since it was asked for may stop inside a call and its result (S1)."""
+    view, covered = state.view, state.tracking.covered
+    place = None if covered is None else cut.place_of(view, covered)
+    end = cut.place_of(view, up_to)
+    found = list(view.entries())[0 if place is None else place + 1 : None if end is None else end + 1]
+    return [entry for entry in found if entry.kind in SHOWN_AS]
 
 
 # --- summaries
@@ -286,9 +312,7 @@ def _written(ports: Ports, state: State, action: Summarize) -> Doing:
                 reply = None
                 continue
             calls += 1
-            found = yield Effect(ports.ask, (wanted,), blocking=True)
-            assert isinstance(found, flow.Answer | Rejection), f"ask has to give an Answer or a Rejection, not {found!r}"
-            reply = found
+            reply = yield from _asked(ports.ask, wanted)
             if isinstance(reply, flow.Answer) and reply.usage is not None:
                 used = reply.usage if used is None else used + reply.usage
     except StopIteration as stop:
@@ -299,6 +323,21 @@ def _written(ports: Ports, state: State, action: Summarize) -> Doing:
         writing.close()
     made = _composed(ports, state, action, written.text, "model", unseen=written.unseen, seen_in_part=written.shortened)
     return msgspec.structs.replace(made, calls=calls, usage=used, model=written.model, notes=(*made.notes, *written.notes))
+
+
+def _asked(ask: AskModel, wanted: flow.Ask) -> Generator[Effect, Any, flow.Answer | Rejection]:
+    """One request. What it raises is a failure like any other, so that the ladder goes on and the breaker counts (A4, A6)."""
+    try:
+        found = yield Effect(ask, (wanted,), blocking=True)
+    except Exception as error:
+        passing = isinstance(error, OSError | TimeoutError)
+        return Rejection(why="transient" if passing else "other", message=f"{type(error).__name__}: {error}")
+    if isinstance(found, flow.Answer | Rejection):
+        return found
+    if inspect.iscoroutine(found):
+        found.close()
+    what = "a coroutine, which only an AsyncDriver awaits" if inspect.isawaitable(found) else repr(found)[:200]
+    return Rejection(why="other", message=f"ask has to give an Answer or a Rejection, and gave {what}")
 
 
 def _task(ports: Ports, state: State, action: Summarize) -> flow.Task:

@@ -3,14 +3,16 @@ async driver awaits what can be awaited, and runs plain ones in a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from .core.actions import Emit
 from .core.entries import Entry, Record
 from .core.events import HookAnswered, MemoryRead, RestoredFile, Summarized, SummaryFailed
+from .core.log import Log
 from .core.messages import Object
 from .core.rejection import Rejection
+from .core.state import State
 from .summarize.flow import Answer, Ask
 
 T = TypeVar("T")
@@ -18,7 +20,8 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class AskModel(Protocol):
-    """Performs one request of a summary flow. A refusal comes back as a value, so that the flow can shrink and try again."""
+    """Performs one request of a summary flow. A refusal comes back as a value, so that the flow can shrink and try again; what is raised
+    instead is a failure of the summary (A4), of a connection one that may pass."""
 
     def __call__(self, ask: Ask) -> MaybeAwaitable[Answer | Rejection]:
         """Ask, and wait for the whole answer."""
@@ -44,6 +47,19 @@ class Extractor(Protocol):
 
     def __call__(self, entries: Sequence[Entry], covered: str | None) -> MaybeAwaitable[str | None]:
         """Take in the entries behind ``covered``."""
+
+
+MakeCall: TypeAlias = Callable[[Callable[..., object], tuple[object, ...], bool], T]
+"""Makes a call to be made of a function, its arguments, and whether it may block."""
+
+
+@runtime_checkable
+class StepExtractor(Protocol):
+    """An extractor that has its calls made by the driver, so that a model is asked, and awaited, in the driver's way."""
+
+    def extraction(self, state: State, up_to: str, history: Callable[[], Log], call: MakeCall[T]) -> Generator[T, object, str | None]:
+        """Bring the session memory up to date up to this entry; ``history``: the whole log, where the state's is not loaded whole.
+        Yields calls, is sent what they gave, and ends as ``Extractor`` does."""
 
 
 class Files(Protocol):

@@ -396,3 +396,12 @@ def test_p1_a_policy_file_and_the_environment_hold_and_mistakes_in_them_are_refu
     file.write_text("[window]\nthreshold_token = 60_000\n", encoding="utf-8")
     ran = fivefold("compact", "examples/long-session.jsonl", "--dry-run", "--policy", str(file), cwd=ROOT)
     assert ran.returncode == 2 and "policy.toml" in ran.stderr and "threshold_token`" in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--from", "--up-to"])
+def test_z2_an_empty_id_is_a_variable_that_was_never_set(option: str, tmp_path: Path) -> None:
+    """And no wish for a compaction of everything, in place."""
+    ran = fivefold("compact", "examples/long-session.jsonl", option, "", "--dry-run", cwd=ROOT)
+    assert ran.returncode == 2 and "it is empty" in ran.stderr and ran.stdout == ""
+    ran = fivefold("compact", "examples/long-session.jsonl", "--threshold", "0", "--dry-run", cwd=ROOT)
+    assert ran.returncode == 2 and "--threshold" in ran.stderr and "over 0" in ran.stderr

@@ -681,3 +681,25 @@ def test_a7_x7_the_tail_beside_a_models_summary_leaves_room_for_what_is_pinned()
         return sum(id[0] in "uarb" for id in shown(found.driver.state))
 
     assert tail(0) > tail(3) > tail(6)
+
+
+def test_a4_a6_a_summariser_that_raises_fails_as_one_that_refuses() -> None:
+    """Whatever it raises the structural summary stands in, the failure is told and counts; a coroutine for a driver that awaits nothing
+    too."""
+
+    async def later(ask: Any) -> None: ...
+
+    for broken in (RuntimeError("it broke"), ConnectionError("gone"), lambda ask: "a text", later):
+
+        def ask(given: Any, broken: Any = broken) -> Any:
+            if isinstance(broken, BaseException):
+                raise broken
+            return broken(given)
+
+        found = talk(
+            rounds_of(12, 1_500), window=20_000, policy={"summary": {"method": "model"}}, ports=Ports(ask=ask, sleep=lambda s: None)
+        )
+        found.driver.before_request()
+        (failed,) = found.named("summary_failed")
+        assert failed["calls"] <= 8 and summaries(found.driver.state) and found.driver.log.folds[-1].fold.extra["method"] == "structural"
+        assert found.driver.state.tracking.summary_failures == 1

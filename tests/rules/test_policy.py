@@ -152,3 +152,22 @@ def test_p3_a_listener_that_fails_is_the_callers_to_know_and_loses_nothing() -> 
     found.driver.listen = None
     found.driver.before_request()
     assert summaries(found.driver.state)
+
+
+def test_k5_p3_a_keeper_that_fails_is_told_and_gets_everything_when_it_works_again() -> None:
+    kept: list[Any] = []
+    broken = [True]
+
+    class Keeper:
+        def append(self, *records: Any) -> None:
+            if broken[0]:
+                raise OSError(28, "No space left on device")
+            kept.extend(records)
+
+    found = talk([], keeper=Keeper())
+    found.driver.say(user("u1", "One."))
+    found.driver.say(user("u2", "Two."))
+    assert [event["records"] for event in found.named("not_kept")] == [1, 2] and len(found.driver.log) == 2
+    broken[0] = False
+    found.driver.say(user("u3", "Three."))
+    assert [record.id for record in kept if record.kind != "note"] == ["u1", "u2", "u3"]

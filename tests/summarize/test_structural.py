@@ -14,8 +14,12 @@ import fivefold
 from fivefold import Entry, Fold, HideSpan, Log, ReplaceBlocks, Text, ToolResult, outgoing, read_transcript, view_of, violations
 from fivefold.core.estimate import estimate_text, measure_entry
 from fivefold.core.pairing import legal_cuts, pair
+from fivefold.core.pairing import rounds as rounds_of
+from fivefold.summarize.calls import calls_of, error_line
+from fivefold.summarize.people import people_of
 from fivefold.summarize.references import Extractor
 from fivefold.summarize.structural import Budget, StructuralPlan, plan
+from fivefold.summarize.units import texts_of
 
 from ..build import DATA, assistant, call, entry, result, user
 from ..corpus import samples
@@ -409,3 +413,81 @@ def test_l14_works_for_conversations_without_code_and_in_other_scripts() -> None
     assert "我想预订去京都的酒店" in made.summary
     kept = [house for house in houses[: made.cut // 3] if house in made.summary]
     assert len(kept) > made.cut // 6
+
+
+# --- people's words, wherever they stand
+
+
+def section(made: StructuralPlan, number: int) -> str:
+    """The text of a section, without its title."""
+    return next((one.text for one in made.sections if one.title.startswith(f"{number}.")), "")
+
+
+def chat(count: int, rule_at: int = 3) -> list[Entry]:
+    """Many rounds of small talk, and a rule that was said once."""
+    entries: list[Entry] = []
+    for n in range(count):
+        words = "Never delete the archive table." if n == rule_at else f"ok continue with item {n}, thanks"
+        entries += [user(f"u{n}", words), assistant(f"a{n}", f"Item {n} is done. " + "It took a while. " * 40, api_id=f"m{n}")]
+    return entries
+
+
+def test_c6_l12_a_rule_that_was_said_once_outlives_small_talk() -> None:
+    """Where people's words have to go, those go first that say what all the others say, in whatever language."""
+    found = people_of(texts_of(chat(200), rounds_of(chat(200))).units, lambda i: f"e{i}", 120.0, lambda text: len(text) / 4)
+    assert found.dropped and "Never delete the archive table." in found.texts()
+    chinese = [user(f"u{n}", "绝对不要删除归档表。" if n == 3 else f"好的，继续第{n}项，谢谢") for n in range(60)]
+    kept = people_of(texts_of(chinese, rounds_of(chinese)).units, lambda i: f"e{i}", 60.0, lambda text: float(len(text)))
+    assert kept.dropped and "绝对不要删除归档表。" in kept.texts()
+
+
+def test_l12_peoples_words_take_more_than_their_share_where_nothing_else_has_to_go_for_it() -> None:
+    entries = [
+        entry
+        for n in range(60)
+        for entry in (user(f"u{n}", f"Point {n}: " + f"word{n} " * 30), assistant(f"a{n}", "Yes. " * 200, api_id=f"m{n}"))
+    ]
+    made = planned(entries, 27_000)
+    assert made is not None and all(f"Point {n}: word{n}" in made.summary for n in range(made.cut // 2))
+
+
+def test_c6_what_a_person_answered_to_a_tool_is_their_word_and_no_error() -> None:
+    entries = [
+        user("u", "Set up the store."),
+        assistant("a", call("t1", "AskUserQuestion", questions=[{"question": "Which database?"}]), api_id="m1"),
+        user("r", result("t1", 'User has answered your questions: "Which database?"="CockroachDB".')),
+        assistant("b", call("t2", "Edit", file_path="a.py"), api_id="m2"),
+        user(
+            "s", ToolResult("t2", "The user doesn't want to proceed with this tool use. the user said:\nKeep a.py as it is.", is_error=True)
+        ),
+        *chat(40),
+    ]
+    made = planned(entries, 8_000)
+    assert made is not None
+    spoken = section(made, 6)
+    assert "CockroachDB" in spoken and "Keep a.py as it is." in spoken and "Keep a.py" not in section(made, 4)
+    assert section(made, 1).startswith("First request:\nSet up the store.")
+
+
+def test_l3_a_bare_command_is_no_request() -> None:
+    entries = [user("c", "/clear"), user("u", "Mend the parser."), *chat(40)]
+    made = planned(entries, 8_000)
+    assert made is not None and section(made, 1).startswith("First request:\nMend the parser.")
+
+
+def test_c5_c6_project_rules_that_the_harness_told_at_the_start_stay() -> None:
+    rules = "# AGENTS.md instructions\n" + "Use tabs, and never commit to main. " * 60
+    made = planned([user("e", "Context.", meta=True), user("u", "Go."), user("x", rules, meta=True), *chat(120)], 8_000)
+    assert made is not None and "From the start, by the harness:\n# AGENTS.md instructions" in made.summary
+
+
+def test_l6_the_end_of_a_block_of_code_opens_no_command() -> None:
+    text = "Like this:\n```python\nx = 1\n```\nI need to think.\n```\nls -la\n```"
+    entries = [user("u", "Go."), assistant("a", text, api_id="m"), user("h", "total 0", meta=True), assistant("b", "Fine.", api_id="n")]
+    units = texts_of(entries, rounds_of(entries)).units
+    assert [made.subject for made in calls_of(entries, units)] == ["ls -la"]
+
+
+def test_l6_what_a_harness_writes_around_an_output_is_no_error() -> None:
+    assert error_line("Chunk ID: f11ee0\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n") == "no output"
+    assert error_line("make: *** [all] stopped\nCommand exited with code 2") == "make: *** [all] stopped"

@@ -95,6 +95,13 @@ def summarizer_of(_context: click.Context, _option: click.Parameter, value: str)
     raise click.BadParameter(f"{value!r} is not structural, the one that needs no model")
 
 
+def named(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """An entry's id. An empty one is a variable that was never set, and no wish for a compaction of everything."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty; give an entry's id, or its beginning, or line:NUMBER")
+    return value
+
+
 def threshold_of(_context: click.Context, _option: click.Parameter, value: str | None) -> Object:
     """``150000`` or ``60%`` as fields of the policy."""
     if value is None:
@@ -103,6 +110,8 @@ def threshold_of(_context: click.Context, _option: click.Parameter, value: str |
     if match is None:
         raise click.BadParameter(f"{value!r} is neither a number of tokens nor a percentage, such as 150000 or 60%")
     tokens, percent = match.groups()
+    if not float((tokens or percent).replace("_", "") or 0):
+        raise click.BadParameter(f"{value!r} is no threshold: it has to be over 0")
     return {"threshold_tokens": int(tokens.replace("_", "") or 0)} if tokens else {"threshold_percent": float(percent)}
 
 
@@ -112,8 +121,8 @@ def threshold_of(_context: click.Context, _option: click.Parameter, value: str |
 @click.option(
     "--level", metavar="LEVEL", callback=level_of, help="Force one level, needed or not: snip, micro, auto (a full one), partial."
 )
-@click.option("--from", "from_id", metavar="ID", help="Fold this entry and what follows; ID, its beginning, or line:NUMBER.")
-@click.option("--up-to", "up_to_id", metavar="ID", help="Fold what comes before this entry.")
+@click.option("--from", "from_id", metavar="ID", callback=named, help="Fold this entry and what follows; or its beginning, or line:NUMBER.")
+@click.option("--up-to", "up_to_id", metavar="ID", callback=named, help="Fold what comes before this entry.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="TOKENS", help="Keep at least so much of the newest rounds verbatim.")
 @click.option("--threshold", metavar="TOKENS|N%", callback=threshold_of, help="Auto-compact threshold; it can only be lowered.")
 @click.option("--overhead", type=click.IntRange(min=0), metavar="TOKENS", help="System prompt and tools, instead of what was recorded.")

@@ -71,6 +71,10 @@ _HOLD_WORK = """
     submit complete report_intent"""
 """Tools whose results are the work itself: lists of what is to be done, plans, answers of other agents and of people."""
 
+_QUESTIONS = """
+    ask_user ask_user_question ask_followup_question request_user_input question exit_plan_mode plan_mode_respond"""
+"""Tools that put something to a person, whose words are the result."""
+
 _APART = re.compile(r"__|[.:/]")
 _NOT_IN_KEY = re.compile(r"[\s_-]+")
 _OWN_PARTS = frozenset(
@@ -88,6 +92,7 @@ def _key(name: str) -> str:
 _PURPOSES: dict[str, str] = {_key(name): kind for kind, names in _NAMES.items() for name in names.split()}
 _OWN_ONLY = frozenset(_key(name) for name in _SAY_LITTLE.split())
 _WORK = frozenset(_key(name) for name in _HOLD_WORK.split())
+_ASKING = frozenset(_key(name) for name in _QUESTIONS.split())
 
 
 def purpose_of(name: str) -> str | None:
@@ -100,6 +105,12 @@ def purpose_of(name: str) -> str | None:
 def holds_work(name: str) -> bool:
     """Whether a tool's results are the work itself, which no level may lose (M1): todo lists, plans, answers of agents and of people."""
     return _taken_apart(name)[0] in _WORK
+
+
+def asks_people(name: str) -> bool:
+    """Whether a tool's result is what a person answered (C6). A foreign server's tool of such a name asks somebody else."""
+    key, foreign = _taken_apart(name)
+    return not foreign and key in _ASKING
 
 
 def _taken_apart(name: str) -> tuple[str, bool]:

@@ -35,7 +35,7 @@ from ..core.messages import (
     decode_block,
     is_thinking,
 )
-from ..core.repair import outgoing
+from ..core.repair import Request, outgoing
 from ..core.turns import json_text
 from ..core.view import View
 from .fields import object_at, without
@@ -57,6 +57,13 @@ def render(head: Head, view: View) -> bytes:
     own = head.wire == WIRE
     entries = with_system(head, view)
     request = outgoing(entries if own else [_unthinking(e) for e in entries], family="other", foreign=not own, limits=NO_LIMITS)
+    messages = chat_messages(request, own=own)
+    tools = openai_tools(head)
+    return to_json({**({"tools": tools} if tools else {}), "messages": messages}) + b"\n"
+
+
+def chat_messages(request: Request, *, own: bool) -> list[JSON]:
+    """A request's messages, its system prompt in front. ``own``: they were recorded in this format."""
     messages: list[JSON] = []
     if request.system:  # it holds text only
         prompt = tuple([block if isinstance(block, Text) else Text(json_text(block)) for block in request.system])
@@ -64,8 +71,7 @@ def render(head: Head, view: View) -> bytes:
     writer = _Writer(own)
     for message in request.messages:
         messages += writer.assistant(message) if message.role == "assistant" else writer.user(message)
-    tools = openai_tools(head)
-    return to_json({**({"tools": tools} if tools else {}), "messages": messages}) + b"\n"
+    return messages
 
 
 def openai_tools(head: Head) -> list[JSON]:

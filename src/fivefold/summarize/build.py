@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from .calls import SUBJECT_CHARS, Call, calls_of, fixes_of, work_on_files
 from .carried import background_of, plan_of, running_of
 from .frame import framed
 from .index import Sighting
+from .parse import shortened
 from .people import People, people_of
 from .pick import REFERENCE_TOKENS, Headers, Snippet, candidates, most_likely, pick
 from .prose import pick_prose
@@ -35,6 +36,8 @@ _RESULT_FRAME_TOKENS = 40
 _FACTS_FLOOR = 400
 """Tokens of the fixed sections that small windows have too."""
 _TRIES = 3
+_RULES_CHARS = 200
+_ROOMY_SHARE = 0.6
 _CALL_TOKENS = 22
 _LINE_CHARS = 15
 """What a picked line costs beside its text, in characters."""
@@ -81,8 +84,10 @@ def digest(job: Job, zones: Zones) -> Digest:
     material = _material(job, zones)
     target = job.target
     fixed = zones.kept - sum(material.shrinking.values()) + job.estimate(framed("", brief=target.is_small))
-    room = max(target.total - fixed, min(_LEAST_SHARE * target.digest, target.most - fixed), 0.0)
-    allowed = min(room, target.digest)
+    said = sum(job.estimate(said.text) for said in material.facts.people.said)
+    extra = max(0.0, said - target.people) if _is_roomy(job, zones, material.shrinking) else 0.0
+    room = max(target.total + extra - fixed, min(_LEAST_SHARE * target.digest, target.most - fixed), 0.0)
+    allowed = min(room, target.digest + extra)
     parts = _choose(job, material, allowed)
     made = assemble(material, parts)
     size = _size(job, material, made)
@@ -93,6 +98,11 @@ def digest(job: Job, zones: Zones) -> Digest:
         made = assemble(material, parts)
         size = _size(job, material, made)
     return Digest(made.summary, targets(material, made), made.sections, _receipt(job, material, made), fixed + size)
+
+
+def _is_roomy(job: Job, zones: Zones, shrinking: Mapping[int, float]) -> bool:
+    """Whether what stays verbatim is small enough for people's words to take more than their share."""
+    return zones.kept - sum(shrinking.values()) <= _ROOMY_SHARE * job.target.total
 
 
 def _size(job: Job, material: Material, made: Made) -> float:
@@ -122,8 +132,11 @@ def _material(job: Job, zones: Zones) -> Material:
     changed = _changed(job, kept)
     shrinking = _shrinking(job, zones, range(stop, len(units)), changed)
     calls = calls_of(entries, units, zones.pairing, index.places, index.calls)
-    people = people_of([units[i] for i in folded], lambda entry: entries[entry].id, job.target.people, job.estimate)
+    roomy = _is_roomy(job, zones, shrinking)
+    most = job.target.people_most if roomy else job.target.people
+    people = people_of([units[i] for i in folded], lambda entry: entries[entry].id, most, job.estimate)
     facts = _facts(job, zones, calls, folded, kept, people)
+    facts = facts._replace(standing=_standing(job, folded) if roomy else ())
     persons = _said_at(entries, units, folded, people)
     per_char = _tokens_per_char([units[i].text for i in folded], job.estimate)
     before = [call for call in calls if units[call.unit].entry < zones.cut or call.result in changed]
@@ -207,6 +220,16 @@ def _facts(job: Job, zones: Zones, calls: Sequence[Call], folded: Sequence[int],
         calls=before,
         pins=[redact(pin) for pin in job.pins],
     )
+
+
+def _standing(job: Job, folded: Sequence[int]) -> list[str]:
+    """What the harness told before the first response, and is folded: the project's rules keep their place (C5, C6). Short ones are its
+    housekeeping; long ones keep their start and end."""
+    units = job.memory.index.units
+    texts = [units[i].text.strip() for i in folded if units[i].voice == "harness" and units[i].round == 0]
+    texts = [redact(text) for text in dict.fromkeys(texts) if len(text) >= _RULES_CHARS]
+    room = job.target.people / 2 / max(1, len(texts))
+    return [shortened(text, int(len(text) * min(1.0, room / max(1.0, job.estimate(text))))) for text in texts]
 
 
 def _names(seen: dict[str, Sighting]) -> list[tuple[str, int]]:

@@ -29,7 +29,9 @@ _EDIT = frozenset(
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.M)
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)\s+([\w./~-]+\.\w+)|\bsed -i[^\n;|&]*?\s([\w./~-]+\.\w+)(?:\s|$)")
-_FENCE = re.compile(r"```(?:bash|sh|shell|console|zsh|powershell|\w+_bash_command)?\n(.*?)```", re.S)
+_FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```", re.S | re.M)
+"""A fenced block, its language and its text. All are read, or the end of one would open the next."""
+_SHELLS = re.compile(r"(?:bash|sh|shell|console|zsh|powershell|\w+_bash_command)?\s*")
 _CODED = re.compile(r'"?cmd"?: *("(?:[^"\\]|\\.)*")')
 """A shell command inside a program that calls the shell tool."""
 _IS_JSON = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
@@ -39,6 +41,9 @@ _ERROR_LINE = re.compile(
     r"^.*(?:\w*(?:Error|Exception)\b|\berror\b|\bfatal\b|\bpanic\b|FAIL|not found|[Nn]o such|denied|[Cc]annot|undefined).*$", re.M
 )
 _LAST_ERROR_LINE = re.compile(r"^(?:E\s+)?[\w.]*(?:Error|Exception): .*$", re.M)
+_HEADER = re.compile(r"\s*(?:Output|Chunk ID|Wall time|Command|Process exited|Total output lines|Original token count|Exit code)\b")
+"""What a harness writes around an output, which tells no error."""
+_AND_THEN = re.compile(r"\|\|?|&&|;")
 _QUIET = ("grep", "rg ", "diff", "test ", "[ ", "which", "ls ")
 """Commands whose exit code 1 is an answer."""
 
@@ -123,7 +128,8 @@ def _call(i: int, unit: Unit, block: ToolUse | ServerToolUse, units: Sequence[Un
     output = "" if result is None else units[result].text
     shell = act == "shell"
     bad = (error or (shell and _has_failed(output))) and not (shell and _is_answer(subject, output))
-    failed = error_line(output) if bad else ""
+    heard = result is not None and units[result].voice == "person"  # what a person answered is no failure
+    failed = error_line(output) if bad and not heard else ""
     return Call(i, result, unit.round, block.name, act, subject, _files(block, unit.text, act), failed)
 
 
@@ -132,7 +138,7 @@ def _told(i: int, unit: Unit, units: Sequence[Unit]) -> Call | None:
     answer = units[i + 1] if i + 1 < len(units) else None
     if answer is None or answer.voice != "harness":
         return None
-    fences = _FENCE.findall(unit.text)
+    fences = [text for language, text in _FENCE.findall(unit.text) if _SHELLS.fullmatch(language)]
     if not fences:
         return None
     script = str(fences[-1]).strip()
@@ -211,7 +217,7 @@ def _ends(output: str) -> str:
 def _is_answer(command: str, output: str) -> bool:
     """Whether a command says with exit code 1 that it found nothing, and not that it failed."""
     code = _EXIT.search(_ends(output))
-    return code is not None and code[1] == "1" and command.rpartition("|")[2].strip().startswith(_QUIET)
+    return code is not None and code[1] == "1" and _AND_THEN.split(command)[-1].strip().startswith(_QUIET)
 
 
 def _has_failed(output: str) -> bool:
@@ -230,7 +236,8 @@ def error_line(output: str) -> str:
     found = _ERROR_LINE.search(ends)
     if found:
         return one_line(found[0], ERROR_CHARS)
-    return one_line(next((line for line in reversed(ends.splitlines()) if line.strip()), "no output"), ERROR_CHARS)
+    lines = (line for line in reversed(ends.splitlines()) if line.strip() and not _HEADER.match(line))
+    return one_line(next(lines, "no output"), ERROR_CHARS)
 
 
 def one_line(text: str, most_chars: int) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..core.entries import Entry
-from ..core.messages import Block, ServerToolUse, ToolResult, ToolUse
+from ..core.messages import Block, ServerToolUse, ToolResult, ToolUse, result_text
 from ..core.pairing import Reading
+from ..core.tools import asks_people
 from .calls import Call, act_of, call_at
 from .redact import redact
 from .score import lasting_odds
@@ -24,6 +25,9 @@ SPARSE_CHARS = 500
 """Fewer references than one in so many characters: a conversation without code, in which names and words count."""
 _OF_PROSE: tuple[Kind, ...] = ("word", "quoted", "error")
 """Kinds of references that conversations without code have too."""
+REFUSED_WITH = "the user said:"
+"""What stands in the result of a call that a person refused and said why, before their words (Claude Code)."""
+REFUSED_CHARS = 600
 _JOINED = 4
 """So many pieces at most are shown together where one by itself says nothing."""
 
@@ -92,6 +96,8 @@ class Index:
         self._sentences: dict[int, list[Line]] = {}
         self._prepared = 0
         self._open: dict[str, int] = {}
+        self._questions: dict[str, str] = {}
+        """Tools that asked a person something, by the id of their call."""
 
     @property
     def is_sparse(self) -> bool:
@@ -107,8 +113,19 @@ class Index:
             self.entries.append(entry)
             for block, voice, text, tool in spoken(entry):
                 round = self._reading.number - (not self._before)
+                voice, tool = self._heard(entry.blocks[block], voice, tool)
                 self.places[number, block] = len(self.units)
                 self._add(number, block, round, voice, text, tool)
+
+    def _heard(self, block: Block, voice: Voice, tool: str) -> tuple[Voice, str]:
+        """Who speaks: a tool that asks a person gives that person's words, and so does a call that a person refused with some."""
+        if isinstance(block, ToolUse) and asks_people(block.name):
+            self._questions[block.id] = block.name
+        if isinstance(block, ToolResult):
+            asked = self._questions.get(block.tool_use_id, "")
+            if asked or (block.is_error and REFUSED_WITH in result_text(block)[:REFUSED_CHARS]):
+                return "person", asked or "a refused call"
+        return voice, tool
 
     def _add(self, entry: int, block: int, round: int, voice: Voice, text: str, tool: str) -> None:
         rows = self.shapes.rows(pieces_of(text))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ..core.entries import Entry
+from .frame import escape
 from .shapes import Kind
 from .spoken import Unit, is_unread
 
@@ -50,7 +51,7 @@ def count_instructions(folded: Sequence[Unit], view_texts: Sequence[str]) -> Cou
     """The sentences of people among the folded units, and those that stand verbatim in what is shown."""
     sentences = {piece.strip() for unit in folded if unit.voice == "person" for piece in _SENTENCE.split(unit.text) if piece.strip()}
     shown = "\n".join(view_texts)
-    return Count(len(sentences), sum(sentence in shown for sentence in sentences))
+    return Count(len(sentences), sum(sentence in shown or escape(sentence) in shown for sentence in sentences))
 
 
 def count_unread(entries: Iterable[Entry]) -> dict[str, int]:

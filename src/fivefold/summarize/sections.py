@@ -15,6 +15,8 @@ from .redact import redact
 from .sentences import sentences_of
 from .spoken import Unit, Voice
 
+_NO_REQUEST = re.compile(r"\s*(?:/[\w:.-]+|\[Request interrupted[^\]]*\]|<(?:command-(?:name|message)|local-command-).*)\s*", re.S)
+"""What a person typed for the harness: a bare command, an interrupt."""
 INTENT_CHARS = 700
 QUOTE_CHARS = 300
 TITLE_CHARS = 110
@@ -61,6 +63,8 @@ class Facts(NamedTuple):
     """Names the assistant wrote most, and in how many rounds."""
     calls: Sequence[Call]
     pins: Sequence[str]
+    standing: Sequence[str] = ()
+    """What the harness told before anything was said: a project's rules."""
 
 
 def shortener(cwd: str | None) -> Callable[[str], str]:
@@ -72,14 +76,22 @@ def shortener(cwd: str | None) -> Callable[[str], str]:
 def request(facts: Facts) -> str:
     """The first and the newest request, standing pins before them."""
     parts = [f"Pinned: {pin}" for pin in facts.pins]
+    parts += [f"From the start, by the harness:\n{text}" for text in facts.standing]
     said = facts.people.said
+    first, newest = ends_of(said)
     if said:
-        parts.append(f"First request:\n{said[0].text}")
+        parts.append(f"First request:\n{said[first].text}")
     if facts.newest_follows:
         parts.append("The newest request follows behind this record.")
-    elif len(said) > 1:
-        parts.append(f"Newest request:\n{said[-1].text}")
+    elif newest > first:
+        parts.append(f"Newest request:\n{said[newest].text}")
     return "\n".join(parts)
+
+
+def ends_of(said: Sequence[Said]) -> tuple[int, int]:
+    """Which message is the first request, and which the newest: no bare command of a harness, no answer to a question."""
+    asks = [i for i, one in enumerate(said) if not one.answer and not _NO_REQUEST.fullmatch(one.text)] or [0]
+    return asks[0], asks[-1]
 
 
 def concepts(facts: Facts) -> str:
@@ -124,25 +136,28 @@ def errors(fixes: Sequence[Fix], short: Callable[[str], str], room: Room) -> str
 def messages(facts: Facts) -> str:
     """All that people said, in order; the first and the newest stand above, and not twice."""
     people = facts.people
-    last = len(people.said) if facts.newest_follows else len(people.said) - 1
-    lines = _numbered(people.said[1:last], 2)
+    first, newest = ends_of(people.said)
+    above = {first} if facts.newest_follows else {first, newest}
+    lines = _numbered(people.said, above)
     if people.dropped:
-        lines.insert(0, f"[{len(people.dropped)} more, said after the first: recall {people.dropped[0]} … {people.dropped[-1]}]")
+        lines.insert(0, f"[{len(people.dropped)} more, said in between: recall {people.dropped[0]} … {people.dropped[-1]}]")
     if not lines:
         return ""
-    rest = "" if facts.newest_follows else f" Message {len(people.said)}, the newest, stands there too."
-    return "\n".join([f"[1] stands above, as the first request.{rest}", *lines])
+    rest = "" if facts.newest_follows or newest == first else f" Message {newest + 1}, the newest request, stands there too."
+    return "\n".join([f"[{first + 1}] stands above, as the first request.{rest}", *lines])
 
 
-def _numbered(said: Sequence[Said], first: int) -> list[str]:
-    """Messages with their numbers; equal ones in a row (“go on”) come once, with the numbers of all."""
+def _numbered(said: Sequence[Said], above: Container[int]) -> list[str]:
+    """Messages with their numbers, those left out that stand ``above``; equal ones in a row (“go on”) come once, with the numbers of
+    all."""
     lines: list[str] = []
     at = 0
     while at < len(said):
         stop = at + 1
-        while stop < len(said) and said[stop].text == said[at].text:
+        while stop < len(said) and said[stop].text == said[at].text and at not in above and stop not in above:
             stop += 1
-        lines.append(f"[{first + at}{f'–{first + stop - 1}' if stop > at + 1 else ''}] {said[at].text}")
+        if at not in above:
+            lines.append(f"[{at + 1}{f'–{stop}' if stop > at + 1 else ''}] {said[at].text}")
         at = stop
     return lines
 

@@ -22,6 +22,8 @@ TAIL_SHARE = 0.5
 MOST_SHARE = 0.75
 """More of the threshold than this the whole view never takes, but for parts that cannot be made smaller (A11: 0.8 is success)."""
 _SHARES = {"tail": 0.06, "middle": 0.08, "picked": 0.17, "prose": 0.03, "calls": 0.02, "facts": 0.02, "people": 0.10, "total": 0.36}
+PEOPLE_MOST = 3.0
+"""Times their share: nearly a third of the threshold."""
 _SMALL_TOTAL = 3_000
 """Under this total the frame is the short one."""
 SHRUNK_TOKENS = 60.0
@@ -63,6 +65,11 @@ class Budget(NamedTuple):
     def digest(self) -> float:
         """All that stands in a summary together."""
         return self.picked + self.prose + self.calls + self.facts + self.people
+
+    @property
+    def people_most(self) -> float:
+        """What people said may take where nothing else of it can go: their words stand outside of the summary's cap (L12)."""
+        return PEOPLE_MOST * self.people
 
     @property
     def is_small(self) -> bool:
