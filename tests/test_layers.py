@@ -38,6 +38,7 @@ DRIVERS = {
     "setup",
     "telemetry",
     "warn",
+    "wrap",
 }
 """Modules of the shell that stand by themselves: the engine driven, and the doors to the world."""
 APPS = {"cli", "proxy", "replay", "report"}
@@ -47,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     # shell: the core, and the neighbours named here
     "formats": {"core"},
-    "providers": {"core"},
+    "providers": {"calling", "core", "formats", "summarize"},  # the wire formats are theirs too; they answer what a summary asks for
     "summarize": {"core"},
     "store": {"core", "formats"},
     "memory": {"core", "store", "summarize"},
@@ -70,6 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flags": {"settings"},
     "telemetry": {"core", "ports"},
     "histories": {"core", "driving", "formats"},
+    "wrap": {"core", "drive", "driving", "formats", "histories", "perform", "ports", "providers", "setup"},
     "calling": {"core"},
     "loop_events": {"calling", "core"},
     "loop": {"agent_tools", "calling", "core", "driving", "loop_events", "perform", "providers", "summarize", "warn"},
@@ -94,7 +96,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "core": {"msgspec"},
     "formats": {"msgspec"},
-    "providers": {"msgspec"},
+    "providers": {"anthropic", "msgspec", "openai"},
     "store": {"msgspec", "filelock", "platformdirs"},
     "report": {"msgspec", "jinja2"},
     "cli": {"msgspec", "click", "platformdirs"},

@@ -18,6 +18,7 @@ from .inspect import inspect
 from .pin import pin
 from .recall import recall
 from .screen import printable_lines
+from .simulate import simulate
 from .undo import undo
 
 
@@ -35,6 +36,7 @@ app.add_command(compact)
 app.add_command(inspect)
 app.add_command(pin)
 app.add_command(recall)
+app.add_command(simulate)
 app.add_command(undo)
 
 
