@@ -165,9 +165,9 @@ def run(mutant: Mutant) -> Outcome:
         except subprocess.TimeoutExpired:
             return Outcome(mutant, True, "it hangs")
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return Outcome(
-        mutant, done.returncode != 0, failed[0].split(" - ")[0] if failed else done.stdout[-200:].strip() if done.returncode else ""
-    )
+    if done.returncode and not failed:  # no test has failed: the tests could not be run, which says nothing about the mutant
+        raise RuntimeError(f"{mutant.name}: pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}")
+    return Outcome(mutant, bool(failed), failed[0].split(" - ")[0] if failed else "")
 
 
 def _tests_for(mutant: Mutant) -> list[str]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .formats.write import render
     from .hooks import Hooks
     from .loop_events import Ended, Responded, ToolEnded
+    from .memory.background import SessionMemory
     from .perform import Ports
     from .plan import LevelRow, Plan
     from .ports import RunningTask
@@ -111,6 +112,7 @@ _HOMES = {
     "formats.write": "render",
     "hooks": "Hooks",
     "loop_events": "Ended Responded ToolEnded",
+    "memory.background": "SessionMemory",
     "perform": "Ports",
     "plan": "LevelRow Plan",
     "ports": "RunningTask",
@@ -187,6 +189,7 @@ __all__ = [
     "ServerToolResult",
     "ServerToolUse",
     "Session",
+    "SessionMemory",
     "Setup",
     "Size",
     "SummaryError",

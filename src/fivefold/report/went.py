@@ -82,6 +82,8 @@ def receipt_of(before: State, after: State) -> Receipt:
         refs |= finder.of_call(text) if voice == "call" else finder.of(text)
     texts = [said.text for item in after.view.shown() for said in _said(item.entry)] if gone else []
     stands = set().union(*map(finder.seen_in, texts)) & refs
+    whole = "\n".join(texts)  # a command that stands in a text is there, though only a script's are looked for
+    stands |= {ref for ref in refs - stands if finder.kinds[ref] == "command" and ref in whole}
 
     def count(*kinds: str) -> Count:
         return Count(sum(finder.kinds[ref] in kinds for ref in refs), sum(finder.kinds[ref] in kinds for ref in stands))

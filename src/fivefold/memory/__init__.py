@@ -1,0 +1,1 @@
+"""The session memory: a Markdown file that is kept up to date in the background and stands for the conversation (S)."""
