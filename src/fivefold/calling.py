@@ -56,6 +56,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     context_management: JSON = None
     """What the provider says that it has cleared (E6)."""
     extra: Object = {}
+    """Keys of the message itself, which go back to the provider with it (I6)."""
+    told: Object = {}
+    """What else the response says, as it came: why thinking was dropped (I7), the raw usage, a container. Never sent back."""
 
     @property
     def calls(self) -> tuple[ToolUse, ...]:
