@@ -31,7 +31,7 @@ from fivefold.setup import make_setup
 from fivefold.simulator import faults, script
 from fivefold.simulator.serve import Simulator
 
-MODEL = "claude-opus-4-5"
+MODEL = "claude-haiku-4-5"
 WORDS = ["parser", "token", "window", "cache", "ledger", "boundary", "marker", "retry", "stream", "budget"]
 RETRIED = frozenset({"rate_limit", "overloaded", "server_error", "slow", "reset", "broken_stream", "error_event", "prompt_too_long"})
 """Kinds of faults that a retry or a smaller request passes."""
