@@ -10,12 +10,25 @@ from collections.abc import Mapping, Sequence
 
 from ..calling import Call, Part, Reply
 from ..core.entries import Head
-from ..core.messages import JSON, Block, Compaction, Message, Object, RedactedThinking, ServerToolResult, ServerToolUse, Text, Thinking
+from ..core.messages import (
+    JSON,
+    Block,
+    Compaction,
+    Message,
+    Object,
+    RedactedThinking,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    Thinking,
+    ToolUse,
+)
 from ..core.rejection import Rejection
 from ..core.repair import Request
 from ..core.turns import json_text
 from ..formats.common import openai_usage
 from ..formats.openai_chat_messages import decode, encode
+from ..formats.openai_parts import decode_arguments
 from ..formats.write_openai import chat_messages, openai_tools
 from .openai_sdk import refusal_in
 
@@ -48,8 +61,21 @@ def messages_of(system: Sequence[Block], messages: Sequence[Message]) -> list[JS
         if message.role == "system":
             out += encode(Message("system", blocks, bare=True))
         elif blocks:
-            out += chat_messages(Request((), (Message(message.role, blocks, message.bare, message.extra),), ()), own=True)
+            made = chat_messages(Request((), (Message(message.role, blocks, message.bare, message.extra),), ()), own=True)
+            out += [_as_written(one, [block for block in blocks if isinstance(block, ToolUse)]) for one in made]
     return out
+
+
+def _as_written(message: JSON, blocks: Sequence[ToolUse]) -> JSON:
+    """A message whose calls have their arguments as the model wrote them, to the last space: they are part of the cached prefix (I5)."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    for call, block in zip(calls if isinstance(calls, list) else (), blocks, strict=False):
+        kept = block.extra.get("function")
+        written = kept.get("arguments") if isinstance(kept, dict) else None
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(written, str) and decode_arguments(written)[0] == block.input:
+            function["arguments"] = written
+    return message
 
 
 def _own(block: Block) -> list[Block]:
