@@ -423,4 +423,6 @@ def test_s1_after_the_first_time_three_calls_are_enough_in_the_middle_of_work_an
         sizes = [0, 0, *[6_000] * (len(entries) - 2)]
         return due(view_of(Log(records=entries)), sizes, sum(sizes), "covered", MemoryPolicy(), FULL)
 
+    words = view_of(Log(records=[user("covered", "Go."), user("v", "A long paste.")]))
+    assert due(words, [0, 6_000], 6_000, "covered", MemoryPolicy(), FULL) == "v", "nobody has called anything"
     assert [up_to(3, False), up_to(4, True), up_to(2, True), up_to(2, False)] == ["r2", "end", "end", None]

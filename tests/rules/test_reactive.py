@@ -6,6 +6,7 @@ import base64
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 from fivefold.core.events import Staged
@@ -18,6 +19,7 @@ from fivefold.providers.overflow import classify, classify_stop
 from tests.build import assistant, call, refused, result, user
 from tests.rules.talk import (
     BOUND,
+    MODEL,
     Talk,
     Writer,
     loop_of,
@@ -432,3 +434,22 @@ def test_r10_after_a_cancel_a_refusal_recovers_nothing() -> None:
         found.driver.rejected(too_long(26_000, 20_000))
     assert found.driver.state is before
     assert found.driver.before_request().request.messages
+
+
+def test_r4_only_what_is_over_the_side_goes_with_the_named_one() -> None:
+    entries = [user("u1", "Look.", image(2_000), image(2_001), image(100)), assistant("a1", "Three.", api_id="m1"), user("u2", "Go on.")]
+    found = sent_talk(entries)
+    found.driver.rejected(Rejection(why="media", message="dimensions exceed 2000", places=((0, 2),), max_side=2_000))
+    kept = [block for block in found.driver.outgoing().messages[0].blocks if isinstance(block, Image)]
+    assert kept == [image(2_000), image(100)]
+
+
+def test_w9_where_output_may_have_been_counted_the_refusal_proves_a_window_of_both() -> None:
+    """OpenAI counts what is asked for as output into the window, Anthropic tells of it apart: what was sent, and one less, is proven."""
+    for provider, asked in (("openai", 500), ("anthropic", 0)):
+        model = msgspec.structs.replace(MODEL, provider=provider, id="m-2")
+        found = talk(rounds_of(12, 1_500), model=model, policy=REACTIVE)
+        used = found.driver.tokens
+        found.driver.before_request(max_tokens=500)
+        found.driver.rejected(too_long())
+        assert [event["window"] for event in found.named("window_learned")] == [used + asked - 1]
