@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 GOAL_IMPORT_MS = 80
-GOAL_INSTALL_MB = 12
+GOAL_INSTALL_MB = 15
 
 
 def cpu_ms(code: str) -> float:

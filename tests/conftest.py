@@ -48,7 +48,7 @@ def root() -> Path:
     return Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The system's Chromium, headless, driven by playwright."""
     from playwright.sync_api import sync_playwright

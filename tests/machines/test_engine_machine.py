@@ -596,6 +596,9 @@ OF_KIND = {
     "collapse": {"Staged", "fold collapse"}, "server": {"fold server"},
 }  # fmt: skip
 
+NOT_OF_KIND = {"collapse": {"fold auto"}}
+"""Auto compaction leaves the work to collapses (X4), and comes up so rarely that no number of runs is sure to see it."""
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_conversations_keep_every_promise(kind: str) -> None:
@@ -613,5 +616,5 @@ def test_random_conversations_keep_every_promise(kind: str) -> None:
         ),
     )
     assert machine.seen["steps"] >= wanted
-    missed = (EVERY | OF_KIND.get(kind, set())) - set(machine.seen)
+    missed = (EVERY | OF_KIND.get(kind, set())) - NOT_OF_KIND.get(kind, set()) - set(machine.seen)
     assert not missed or wanted < 10_000, f"runs that never come to {sorted(missed)} prove nothing about it"

@@ -11,6 +11,7 @@ from typing import Any
 
 import anthropic
 import anyio
+import msgspec
 import pytest
 
 import fivefold
@@ -18,10 +19,10 @@ from fivefold.agent import Agent, AsyncAgent
 from fivefold.calling import Call, Part, Reply, Tool
 from fivefold.core.actions import Send
 from fivefold.core.events import Summarized, SummaryFailed
-from fivefold.core.messages import Opaque, Text, Thinking, ToolUse, decode_block
+from fivefold.core.messages import Message, Opaque, Text, Thinking, ToolUse, decode_block
 from fivefold.core.policy import Policy
 from fivefold.core.rejection import Rejection
-from fivefold.core.repair import outgoing
+from fivefold.core.repair import Request, outgoing
 from fivefold.drive import AsyncDriver, Driver
 from fivefold.loop_events import Compaction, Ended, Streamed
 from fivefold.perform import Ports
@@ -114,6 +115,24 @@ def test_i5_each_request_reads_all_that_the_one_before_has_sent() -> None:
         records = served.simulator.journal.answered
     large = [(before, after) for before, after in pairwise(records) if before.input > 6_000]
     assert len(large) >= 8 and all(after.read >= before.read + before.written for before, after in large)
+
+
+def test_i5_behind_a_fold_in_the_middle_all_in_front_of_it_is_still_read() -> None:
+    def said(*results: str) -> list[Any]:
+        entries = [user("u", "Begin. " * 600)]
+        for n, text in enumerate(results):
+            entries += [assistant(f"a{n}", *(tool_call(f"t{n}_{k}", "read") for k in range(3)), api_id=f"m{n}")]
+            entries += [user(f"r{n}", *(tool_result(f"t{n}_{k}", text) for k in range(3)), *(Text(f"Line {k}.") for k in range(30)))]
+        return entries
+
+    with Served(lambda request: "Yes.") as served:
+        model = AnthropicModel(served.client, stream=False)
+        results = ["a line of a result\n" * 100] * 8
+        for n in range(9):
+            assert isinstance(model(call_of(*said(*results[:n]))), Reply)
+        assert isinstance(model(call_of(*said(*results[:4], "cleared", *results[5:]))), Reply)
+        records = served.simulator.journal.answered
+    assert records[-1].read == records[4].input > 4_096, "30 blocks a turn are more than the provider looks back"
 
 
 @pytest.mark.parametrize(
@@ -296,6 +315,29 @@ def test_l10_i7_the_providers_own_block_keeps_the_thinking_behind_it_valid() -> 
     assert isinstance(torn, Summarized), "a cut behind a person's words is legal by itself"
 
 
+def test_i7_with_the_drop_setting_thinking_that_fits_no_more_is_dropped_and_that_is_told() -> None:
+    with Served(lambda request: script.Reply(text="Yes.", thinking="Hm.")) as served:
+        model = AnthropicModel(served.client, stream=False)
+        entries = talked(model, 2)
+        entries[0] = user("u0", "Something else was said.")
+        edited = Call(request=outgoing(entries), send=Send(source="main"), model=BIG, system=SYSTEM, tools=TOOLS)
+        refused = model(edited)
+        found = model(msgspec.structs.replace(edited, send=Send(source="main", drop_thinking=True)))
+    assert isinstance(refused, Rejection) and refused.why == "other" and "bound to a different conversation" in refused.message
+    assert isinstance(found, Reply) and [report["type"] for report in found.told["input_transformations"]] == ["thinking_dropped"] * 2
+
+
+def test_v5_a_system_message_inside_the_conversation_is_taken_where_the_model_has_it_and_elsewhere_said_by_the_user() -> None:
+    reminder = Message("system", (Text("Remember."),))
+    messages = (Message("user", (Text("x"),)), reminder, Message("assistant", (Text("y"),)), Message("user", (Text("z"),)), reminder)
+    with Served(lambda request: "Yes.") as served:
+        model = AnthropicModel(served.client, stream=False)
+        for name in (BIG, NAME):
+            assert isinstance(model(Call(request=Request((), messages, ()), send=Send(source="main"), model=name)), Reply)
+        roles = [[message["role"] for message in record.messages] for record in served.simulator.journal.answered]
+    assert roles == [["user", "system", "assistant", "user", "system"], ["user", "assistant", "user"]]
+
+
 def test_l10_no_block_is_said_and_what_it_cost_too() -> None:
     with Served(lambda request: "Yes.", faults=[Fault(kind="compaction_unavailable", at=(2,)), Fault(kind="refusal", at=(3,))]) as served:
         model = AnthropicModel(served.client, stream=False)
@@ -343,6 +385,40 @@ def test_e6_e7_what_the_server_clears_and_compacts_is_read_back() -> None:
         assert cleared and served.simulator.journal.refused == []
     used = [entry.usage.cleared for entry in driver.log.entries() if entry.usage is not None]
     assert max(used) > 0
+
+
+def test_e7_the_providers_threshold_compaction_is_kept_and_sent_back_exactly() -> None:
+    policy = Policy.of({"edits": {"compaction": True, "trigger_tokens": 50_000, "target_tokens": 4_000}})
+    with Served(lambda request: speak(request) if request.purpose == "turn" else "They look at points.", windows={BIG: 200_000}) as served:
+        driver = Driver(setup=make_setup(BIG, policy=policy))
+        tool = Tool(name="read", run=lambda given: "a line of a file that is long enough to count\n" * 1_500)
+        agent = Agent(driver, model=AnthropicModel(served.client), name=BIG, tools=[tool], thinks=True)
+        reasons = {event.reason for n in range(4) for event in agent.run(f"Point {n}.") if isinstance(event, Ended)}
+        records = served.simulator.journal.answered
+        made = next(i for i, record in enumerate(records) if len(record.iterations) == 2)
+        assert reasons == {"completed"} and served.simulator.journal.refused == []
+        answer, behind = records[made].answer, records[made + 1]
+    assert answer is not None and answer["content"][0]["type"] == "compaction"
+    sent = [block for message in behind.messages for block in message["content"] if block["type"] == "compaction"]
+    assert sent == [{key: value for key, value in answer["content"][0].items() if value is not None}]
+    assert "compact-2026-01-12" in behind.betas and len(behind.messages) < 4 < len(records[made].messages)
+
+
+def test_the_async_twin_asks_counts_compacts_and_looks_up_too() -> None:
+    async def all_of(url: str) -> tuple[Any, ...]:
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="key") as client:
+            model = AsyncAnthropicModel(client, stream=False)
+            reply = await model(Call(request=outgoing([user("u0", "Begin. " * 300)]), send=Send(source="main"), model=BIG, system=SYSTEM))
+            assert isinstance(reply, Reply)
+            entries = [user("u0", "Begin. " * 300), assistant("a0", *reply.blocks, api_id=reply.api_id)]
+            fork = await model.ask(asked("fork", *entries))
+            return fork, await model.count(entries[:1]), await model.native(entries), await model.window()
+
+    with Served(lambda request: "Yes.") as served:
+        fork, counted, native, limits = anyio.run(all_of, served.simulator.url)
+        first = served.simulator.journal.answered[0]
+    assert isinstance(fork, Answer) and fork.text == "Yes." and counted == first.input
+    assert isinstance(native, Summarized) and native.block["signature"] and limits is not None and limits.window == 1_000_000
 
 
 # --- without the SDK

@@ -10,7 +10,6 @@ from typing import Any
 
 import anthropic
 import anyio
-import httpx2
 import pytest
 
 from fivefold.agent import Agent, AsyncAgent
@@ -26,6 +25,7 @@ from fivefold.loop_events import Ended, Streamed
 from fivefold.providers.anthropic import AnthropicModel, AsyncAnthropicModel
 from fivefold.providers.anthropic_models import has_mid_system, lowest_thinking
 from fivefold.setup import make_setup
+from fivefold.summarize.flow import Answer, Ask
 from tests.build import assistant, user
 from tests.build import call as tool_call
 from tests.build import result as tool_result
@@ -250,16 +250,43 @@ def test_i5_behind_a_fold_in_the_middle_the_last_place_that_was_written_before_i
 
 def test_i5_a_request_that_failed_has_written_nothing_so_the_place_before_it_stays_marked() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    entries = turns(3)
-    with Recorder(
-        Canned(message({"type": "text", "text": "ok"})), Canned(error, 529), Canned(message({"type": "text", "text": "ok"}))
-    ) as server:
-        with client_of(server) as client:
-            model = AnthropicModel(client, stream=False)
-            for call in (call_of(*entries[:3]), call_of(*entries[:5]), call_of(*entries[:5])):
-                model(call)
-        first, _, again = (marked(asked.body) for asked in server.asked)
+    entries, ok = turns(4), Canned(message({"type": "text", "text": "ok"}))
+    with Recorder(ok, Canned(error, 529), ok) as server, client_of(server) as client:
+        model = AnthropicModel(client, stream=False)
+        for count in (3, 5, 5, 7):
+            model(call_of(*entries[:count]))
+        first, _, again, more = (marked(asked.body) for asked in server.asked)
     assert first[-1] in again and again[-1][0] == 4
+    with Recorder(ok, Canned(error, 529), ok) as server, client_of(server) as client:
+        model = AnthropicModel(client, stream=False)
+        for count in (3, 5, 7):
+            model(call_of(*entries[:count]))
+        assert first[-1] in marked(server.asked[2].body), "nobody has sent it again before more was said"
+    assert len(more) == 3
+
+
+def test_e1_l1_a_fork_is_sent_with_the_same_edits_but_is_not_compacted_itself() -> None:
+    clear: Object = {"type": "clear_thinking_20251015", "keep": "all"}
+    edits = ServerEdits((clear, {"type": "compact_20260112"}), ("context-management-2025-06-27", "compact-2026-01-12"))
+    entries = (user("u", "x"), assistant("a", "y", api_id="m"), user("q", "Sum up."))
+    ask = Ask(
+        kind="fork", model="", system="", entries=entries, text="Sum up.", max_tokens=1_000, thinking="inherit", tools="inherit"
+    )  # fmt: skip
+    ok = message({"type": "text", "text": "ok"})
+    with Recorder(Canned(ok), Canned(events(ok))) as server, client_of(server) as client:
+        shaped: Any = {
+            "stop_sequences": ["END"],
+            "output_config": {"effort": "low", "format": {"type": "json_schema"}},
+            "tool_choice": {"type": "auto"},
+        }
+        model = AnthropicModel(client, stream=False, settings=shaped)
+        model(call_of(user("u", "x"), edits=edits))
+        assert isinstance(model.ask(ask), Answer)
+        first, fork = server.asked
+    assert first.body["stop_sequences"] == ["END"] and "stop_sequences" not in fork.body
+    assert fork.body["output_config"] == {"effort": "low"} and fork.body["tool_choice"] == {"type": "auto"}
+    assert fork.body["context_management"] == {"edits": [clear]} and fork.headers["anthropic-beta"] == "context-management-2025-06-27"
+    assert marked(fork.body) == [(0, 0)], "what was written is read, and the instruction is marked by nothing"
 
 
 def test_i5_a_clients_own_marks_stay_where_ours_are_off_and_make_room_where_they_are_not() -> None:
@@ -521,11 +548,24 @@ def test_q4_leaving_a_run_in_mid_stream_closes_the_connection() -> None:
     assert kept == ["Go.", "A long"]
 
 
+def test_q4_leaving_an_async_run_between_two_pieces_closes_the_connection() -> None:
+    async def talk(url: str) -> None:
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="k") as client:
+            agent = AsyncAgent(AsyncDriver(setup=make_setup(NAME)), model=AsyncAnthropicModel(client), name=NAME)
+            async for event in agent.run("Go."):
+                if isinstance(event, Streamed):
+                    agent.stop()
+            assert await anyio.to_thread.run_sync(server.gone.wait, 5), "while the client is open still"
+
+    with Recorder(Canned(events(MESSAGE)[:5], hold=True)) as server:
+        anyio.run(talk, server.url)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_q4_cancelling_a_task_in_mid_stream_closes_the_connection(backend: str) -> None:
     async def talk(url: str) -> list[Any]:
         seen: list[Any] = []
-        async with anthropic.AsyncAnthropic(base_url=url, api_key="k", http_client=client_for(backend)) as client:
+        async with anthropic.AsyncAnthropic(base_url=url, api_key="k") as client:
             agent = AsyncAgent(AsyncDriver(setup=make_setup(NAME)), model=AsyncAnthropicModel(client), name=NAME)
             with anyio.move_on_after(5) as scope:
                 async for event in agent.run("Go."):
@@ -539,7 +579,3 @@ def test_q4_cancelling_a_task_in_mid_stream_closes_the_connection(backend: str) 
         seen = anyio.run(talk, server.url, backend=backend)
         assert server.gone.wait(5)
     assert any(isinstance(event, Streamed) for event in seen) and not any(isinstance(event, Ended) for event in seen)
-
-
-def client_for(backend: str) -> Any:
-    return httpx2.AsyncClient() if backend == "trio" else None

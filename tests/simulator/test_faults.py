@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import anthropic
@@ -76,6 +77,9 @@ def test_u3_an_error_inside_a_stream_that_began_well() -> None:
                 events.append(event.type)
         assert (caught.value.status_code, caught.value.type) == (200, "overloaded_error")
         assert events == ["message_start", "content_block_start", "content_block_delta", "content_block_delta"]  # and a ping
+        until = time.monotonic() + 5
+        while sim.journal.records[0].whole and time.monotonic() < until:  # the server hears of it when it writes on
+            time.sleep(0.01)
         assert sim.journal.records[0].whole is False
 
 

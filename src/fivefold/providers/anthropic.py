@@ -113,7 +113,8 @@ class _Anthropic(sdk.SDKModel):
         name = self._name(ask.model)
         if ask.kind == "fork":
             call = self._like_the_last(ask.entries, name, ask.max_tokens)
-            return self._sent(wire.request(call, self.style, self._thread().memory, fork=True), streamed=True)
+            style = self.style._replace(settings=wire.fork_settings(self.style.settings))
+            return self._sent(wire.request(call, style, self._thread().memory, fork=True), streamed=True)
         style = wire.Style(wire.direct_settings(self.style.settings, lowest_thinking(name)), cached=False)
         send = Send(source="compact", max_tokens=ask.max_tokens)
         call = Call(request=self._outgoing(ask.entries, name), send=send, model=name, system=(Text(ask.system),) if ask.system else ())
@@ -129,6 +130,8 @@ class _Anthropic(sdk.SDKModel):
         return None if isinstance(found, Rejection) else int(found.input_tokens)
 
     def _looking_up(self, name: str) -> sdk.Doing[sdk.Limits | None]:
+        if not hasattr(self.client.beta, "models"):  # a platform's client
+            return None
         found = yield sdk.Sent(self.client.beta.models.retrieve, {"model_id": name, "betas": [EDITING_BETA, wire.SIGNED_BETA]})
         data = None if isinstance(found, Rejection) else sdk.dumped(found)
         return None if data is None else _limits(data)
@@ -165,7 +168,10 @@ class _Anthropic(sdk.SDKModel):
         return anthropic_reply.reply(data)
 
     def _refusal(self, error: Exception) -> Rejection | None:
-        return rejection_of(error) if isinstance(error, anthropic.APIError) else None
+        if isinstance(error, anthropic.APIError):
+            return rejection_of(error)
+        # what a platform's client does not have, such as counting on Bedrock
+        return Rejection(why="other", message=str(error)) if isinstance(error, anthropic.AnthropicError) else None
 
 
 class AnthropicModel(_Anthropic, sdk.SyncModel):

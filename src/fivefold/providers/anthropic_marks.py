@@ -105,10 +105,11 @@ def places_for(memory: Memory, messages: Sequence[Message], *, fork: bool = Fals
 
 
 def markable(messages: Sequence[Message], at: Place) -> Place | None:
-    """The last block up to a place that takes a mark: no thinking, no empty text, no block of a kind that is not known."""
+    """The last block up to a place that takes a mark: no thinking, no empty text, no block of a kind that is not known, and nothing of
+    a system message, which may be cleared behind it."""
     for i in range(at.message, -1, -1):
-        blocks = messages[i].blocks
-        for k in range(at.block if i == at.message else len(blocks) - 1, -1, -1):
+        blocks = messages[i].blocks if messages[i].role != "system" else ()
+        for k in range(min(at.block, len(blocks) - 1) if i == at.message else len(blocks) - 1, -1, -1):
             if _takes_mark(blocks[k]):
                 return Place(i, k)
     return None
@@ -141,7 +142,7 @@ def put_marks(messages: list[Object], places: Sequence[Place], mark: Object) -> 
     """Put marks on blocks of messages as they are sent. Changes the list, none of its messages."""
     for i, k in places:
         content = messages[i]["content"]
-        if isinstance(content, list):
+        if isinstance(content, list) and k < len(content):
             messages[i] = {**messages[i], "content": [*content[:k], with_mark(content[k], mark), *content[k + 1 :]]}
 
 

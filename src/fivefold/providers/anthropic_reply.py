@@ -57,6 +57,8 @@ class Gathered:
         self.message: Object = {}
         self.blocks: dict[int, Object] = {}
         self.jsons: dict[int, list[str]] = {}
+        self.texts: dict[tuple[int, str], list[str]] = {}
+        """Pieces of text by block and key, put together at its end."""
 
     def take(self, event: Object) -> Part | None:
         """One event more; what of it is to be shown. Types that are not known say nothing."""
@@ -89,13 +91,13 @@ class Gathered:
         block = self.blocks.setdefault(at, {})
         match delta:
             case {"type": "text_delta", "text": str(text)}:
-                block["text"] = f"{block.get('text') or ''}{text}"
+                self._grow(at, "text", text)
                 return Part(kind="text", text=text, index=at)
             case {"type": "thinking_delta", "thinking": str(text)}:
-                block["thinking"] = f"{block.get('thinking') or ''}{text}"
+                self._grow(at, "thinking", text)
                 return Part(kind="thinking", text=text, index=at)
             case {"type": "signature_delta", "signature": str(signature)}:
-                block["signature"] = f"{block.get('signature') or ''}{signature}"
+                self._grow(at, "signature", signature)
             case {"type": "input_json_delta", "partial_json": str(text)}:
                 self.jsons.setdefault(at, []).append(text)
                 return Part(kind="call", text=text, index=at) if block.get("type") == "tool_use" else None
@@ -106,7 +108,14 @@ class Gathered:
                 block.update({key: value for key, value in rest.items() if value is not None or key == "content"})
         return None
 
+    def _grow(self, at: int, key: str, text: str) -> None:
+        self.texts.setdefault((at, key), []).append(text)
+
     def _stop(self, at: int) -> None:
+        for key in ("text", "thinking", "signature"):
+            if (at, key) in self.texts:
+                begun = self.blocks[at].get(key)
+                self.blocks[at][key] = "".join([begun if isinstance(begun, str) else "", *self.texts.pop((at, key))])
         pieces = self.jsons.pop(at, [])
         if any(pieces):
             self.blocks[at]["input"] = _input("".join(pieces))
@@ -123,7 +132,7 @@ class Gathered:
 
     def reply(self) -> Reply:
         """The response so far."""
-        for at in list(self.jsons):
+        for at in list(self.blocks):
             self._stop(at)
         content: list[JSON] = [self.blocks[at] for at in sorted(self.blocks)]
         return reply({**self.message, "content": content})

@@ -186,6 +186,15 @@ def without_compaction(edits: ServerEdits | None) -> ServerEdits | None:
     return ServerEdits(kept, (EDITING_BETA,)) if kept else None
 
 
+def fork_settings(settings: Mapping[str, JSON]) -> Object:
+    """A conversation's settings for a fork: all that its cached prefix depends on, but nothing that would cut or shape the answer."""
+    found: Object = {key: value for key, value in settings.items() if key != "stop_sequences"}
+    config = found.get("output_config")
+    if isinstance(config, dict) and "format" in config:
+        found["output_config"] = {key: value for key, value in config.items() if key != "format"}
+    return found
+
+
 def direct_settings(settings: Mapping[str, JSON], lowest: Object) -> Object:
     """Of a conversation's settings those that a plain request for a text can have, with the least thinking (L1)."""
     own = ("metadata", "service_tier", "inference_geo", "user_profile_id", "workspace_id", "timeout", "extra_headers", "extra_query")

@@ -14,7 +14,7 @@ from ..core.messages import JSON, Object
 from ..core.rejection import Rejection
 from . import openai_chat_wire as wire
 from . import sdk
-from .openai_sdk import OpenAIModel, direct_settings
+from .openai_sdk import OpenAIModel, direct_settings, unchecked
 
 
 class _Chat(OpenAIModel):
@@ -35,7 +35,7 @@ class _Chat(OpenAIModel):
 
     def _built(self, call: Call, settings: Mapping[str, JSON], *, streamed: bool) -> sdk.Sent:
         body = wire.request(call, settings, limit=self.limit, streamed=streamed)
-        return sdk.Sent(self.client.chat.completions.create, body, streamed)
+        return sdk.Sent(self.client.chat.completions.create, unchecked(body, "messages", "tools"), streamed)
 
     def _lowest(self) -> Object:
         asked = self.settings.get("reasoning_effort")
@@ -55,8 +55,8 @@ class _Chat(OpenAIModel):
 
 
 class OpenAIChatModel(_Chat, sdk.SyncModel):
-    """A model for ``Agent``; its ``ask`` is for ``Ports``. ``client``: an ``openai.OpenAI``. The conversation's ``Head.wire`` is to be
-    ``openai-chat``, the agent's ``wire`` too."""
+    """A model for ``Agent``; its ``ask`` is for ``Ports``. ``client``: an ``openai.OpenAI``.
+    The conversation's setup is not to be ``foreign``, or what this API's answers hold beside texts and calls is left behind."""
 
 
 class AsyncOpenAIChatModel(_Chat, sdk.AsyncModel):

@@ -133,6 +133,7 @@ class Gathered:
         self.data: Object = {}
         self.choice: Object = {}
         self.message: Object = {}
+        self.texts: dict[str, list[str]] = {}
         self.calls: list[Object] = []
 
     def take(self, event: Object) -> Part | None:
@@ -153,7 +154,11 @@ class Gathered:
         for piece in calls if isinstance(calls, list) else ():
             if isinstance(piece, dict):
                 part = self._call(piece)
-        _merge(self.message, {key: value for key, value in delta.items() if key != "tool_calls"})
+        for key, value in delta.items():
+            if isinstance(value, str) and key not in _ONCE:
+                self.texts.setdefault(key, []).append(value)
+            elif key != "tool_calls":
+                _merge(self.message, {key: value})
         for key in ("reasoning_content", "reasoning"):
             if isinstance(text := delta.get(key), str) and text:
                 return Part(kind="thinking", text=text)
@@ -181,8 +186,10 @@ class Gathered:
             return refusal_in(self.data, 200)
         if not self.choice.get("finish_reason"):
             return Rejection(why="transient", message="the stream ended before the response did", status=200)
-        calls: Object = {"tool_calls": list[JSON](self.calls)} if self.calls else {}
-        return reply({**self.data, "choices": [{**self.choice, "message": {**self.message, **calls}}]})
+        message: Object = {**self.message, **{key: "".join(pieces) for key, pieces in self.texts.items()}}
+        if self.calls:
+            message["tool_calls"] = list[JSON](self.calls)
+        return reply({**self.data, "choices": [{**self.choice, "message": message}]})
 
 
 def _merge(into: Object, piece: Object) -> None:

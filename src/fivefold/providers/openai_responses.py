@@ -6,6 +6,7 @@ Nothing is stored at the provider. Retries of the SDK are switched off: the loop
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..calling import Call, Reply
 from ..core.entries import Entry
@@ -15,7 +16,7 @@ from ..core.rejection import Rejection
 from ..formats.common import openai_usage
 from . import openai_responses_wire as wire
 from . import sdk
-from .openai_sdk import OpenAIModel, direct_settings
+from .openai_sdk import OpenAIModel, direct_settings, unchecked
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning", "text", "truncation", "parallel_tool_calls", "timeout")
 _COMPACTED = ("model", "input", "instructions", "prompt_cache_key", "prompt_cache_options", "service_tier", "timeout")
@@ -25,16 +26,19 @@ class _Responses(OpenAIModel):
     _family = "openai-responses"
 
     def _built(self, call: Call, settings: Mapping[str, JSON], *, streamed: bool) -> sdk.Sent:
-        return sdk.Sent(self.client.responses.create, wire.request(call, settings, streamed=streamed), streamed)
+        body = wire.request(call, settings, streamed=streamed)
+        return sdk.Sent(self.client.responses.create, unchecked(body, "input", "tools"), streamed)
 
     def _lowest(self) -> Object:
+        given = self.settings.get("reasoning")
+        asked = given.get("effort") if isinstance(given, dict) else None
         # only a model that was asked to reason takes the field; all of those take this value
-        reasoning: Object = {"reasoning": {"effort": "low"}} if self.settings.get("reasoning") else {}
-        return {**direct_settings(self.settings), **reasoning}
+        effort: Object = {} if given is None else {"reasoning": {"effort": asked if asked in ("none", "minimal") else "low"}}
+        return {**direct_settings(self.settings), **effort}
 
-    def _body(self, entries: Sequence[Entry], keys: Sequence[str]) -> Object:
+    def _body(self, entries: Sequence[Entry], keys: Sequence[str]) -> dict[str, Any]:
         body = wire.request(self._like_the_last(entries, self._name()), self.settings, streamed=False)
-        return {key: body[key] for key in keys if key in body}
+        return unchecked({key: body[key] for key in keys if key in body}, "input", "tools")
 
     def _counting(self, entries: Sequence[Entry]) -> sdk.Doing[int | None]:
         found = yield sdk.Sent(self.client.responses.input_tokens.count, self._body(entries, _COUNTED))
@@ -59,8 +63,8 @@ class _Responses(OpenAIModel):
 
 
 class OpenAIResponsesModel(_Responses, sdk.SyncModel):
-    """A model for ``Agent``; its ``ask``, ``native`` and ``count`` are for ``Ports``. ``client``: an ``openai.OpenAI``. The
-    conversation's ``Head.wire`` is to be ``openai-responses``, the agent's ``wire`` too."""
+    """A model for ``Agent``; its ``ask``, ``native`` and ``count`` are for ``Ports``. ``client``: an ``openai.OpenAI``.
+    The conversation's setup is not to be ``foreign``, or what this API's answers hold beside texts and calls is left behind."""
 
     def native(self, entries: Sequence[Entry]) -> Summarized | SummaryFailed:
         """The provider's own compaction of these entries (L10): for ``Ports.native``."""

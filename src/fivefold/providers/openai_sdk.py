@@ -78,7 +78,7 @@ class OpenAIModel(sdk.SDKModel):
     def _asked(self, ask: Ask) -> sdk.Sent:
         name = self._name(ask.model)
         if ask.kind == "fork":
-            return self._built(self._like_the_last(ask.entries, name, ask.max_tokens), self.settings, streamed=True)
+            return self._built(self._like_the_last(ask.entries, name, ask.max_tokens), fork_settings(self.settings), streamed=True)
         entries = [
             msgspec.structs.replace(entry, blocks=tuple([block for block in entry.blocks if not is_thinking(block)]))
             for entry in ask.entries
@@ -96,7 +96,26 @@ class OpenAIModel(sdk.SDKModel):
         return sdk.Limits(sizes[0], None) if sizes else None
 
     def _refusal(self, error: Exception) -> Rejection | None:
-        return rejection_of(error) if isinstance(error, openai.APIError) else None
+        if isinstance(error, openai.APIError):
+            return rejection_of(error)
+        return Rejection(why="other", message=str(error)) if isinstance(error, openai.OpenAIError) else None
+
+
+def unchecked(body: Object, *keys: str) -> dict[str, Any]:
+    """Arguments with these fields handed to the SDK as they are to be sent: looking through them for what it has to convert takes it
+    about a millisecond an item, of which a conversation has hundreds, and there is nothing to convert."""
+    extra = body.get("extra_body")
+    whole = {key: body[key] for key in keys if key in body}
+    return {**body, **dict.fromkeys(whole, ()), "extra_body": {**(extra if isinstance(extra, dict) else {}), **whole}}
+
+
+def fork_settings(settings: Mapping[str, JSON]) -> Object:
+    """A conversation's settings for a fork: nothing that would cut or shape the answer."""
+    found: Object = {key: value for key, value in settings.items() if key not in ("stop", "response_format", "n")}
+    text = found.get("text")
+    if isinstance(text, dict):
+        found["text"] = {key: value for key, value in text.items() if key != "format"}
+    return found
 
 
 def direct_settings(settings: Mapping[str, JSON]) -> Object:
