@@ -21,7 +21,7 @@ from .calling import Call, CallModel, Part, Reply, Stream, Tool
 from .core.actions import Emit
 from .core.cache_watch import CacheWatch, Prefix
 from .core.entries import Entry
-from .core.messages import Block, Image, Object, Text, ToolResult, ToolUse
+from .core.messages import JSON, Block, Image, Object, Text, ToolResult, ToolUse
 from .core.rejection import Rejection
 from .core.state import Phase
 from .driving import Driving, Outgoing, Work, request_of
@@ -205,7 +205,9 @@ class Loop:
         request = request_of(out.state, prefill=False, paused=True) if paused else out.request
         head = out.state.log.head
         own = agent_tools.schemas(self.wants.wire) if self.wants.own_tools else ()
-        tools = (*head.tools, *own)
+        told = {name for tool in head.tools if isinstance(name := _named(tool), str)}
+        given = (schema_of(tool) for tool in self.wants.tools if tool.name not in told)
+        tools = (*head.tools, *given, *own)
         call = Call(request=request, send=out.send, model=self.wants.name, tools=tools, system=head.system)
         self.partial = []
         log = out.state.log
@@ -294,6 +296,18 @@ class Loop:
     def _response(self, reply: Reply) -> Entry:
         made = self._entry("assistant", reply.blocks)
         return msgspec.structs.replace(made, api_id=reply.api_id or made.id, usage=reply.usage, model=reply.model, extra=reply.extra)
+
+
+def _named(schema: Object) -> JSON:
+    """A tool's name in a provider's schema of it."""
+    function = schema.get("function")
+    return function.get("name") if isinstance(function, dict) else schema.get("name")
+
+
+def schema_of(tool: Tool) -> Object:
+    """A tool as Anthropic's API takes it; providers of another wire rewrite it."""
+    said: Object = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **said, "input_schema": tool.schema or {"type": "object"}}
 
 
 def _digest(value: object) -> str:

@@ -44,7 +44,8 @@ def test_q1_q3_a_run_is_requests_tools_and_an_end() -> None:
     (ended,) = [event for event in events if isinstance(event, ToolEnded)]
     assert ended.result == ToolResult("t1", "5")
     assert [message.role for message in model.calls[1].request.messages] == ["user", "assistant", "user"]
-    assert [tool["name"] for tool in model.calls[0].tools] == ["compact", "snip", "recall"]
+    assert [tool["name"] for tool in model.calls[0].tools] == ["add", "compact", "snip", "recall"]
+    assert model.calls[0].tools[0] == {"name": "add", "description": "Add two numbers.", "input_schema": {"type": "object"}}
 
 
 async def _collect(made: Any, *said: str) -> list[Any]:

@@ -331,7 +331,7 @@ def _edits(state: State, request: RequestDue) -> ServerEdits | None:
 
 def _signed(state: State) -> bool:
     """Whether a signed compaction block is in view (E7)."""
-    return any(isinstance(block, Compaction) for entry in state.view.entries() for block in entry.blocks)
+    return any(isinstance(block, Compaction) and block.data.get("signature") for entry in state.view.entries() for block in entry.blocks)
 
 
 def _redacted(state: State) -> bool:

@@ -103,7 +103,8 @@ class OpenAIModel(sdk.SDKModel):
 
 def unchecked(body: Object, *keys: str) -> dict[str, Any]:
     """Arguments with these fields handed to the SDK as they are to be sent: looking through them for what it has to convert takes it
-    about a millisecond an item, of which a conversation has hundreds, and there is nothing to convert."""
+    about a millisecond an item, of which a conversation has hundreds, and there is nothing to convert. Who watches the SDK's arguments
+    finds them in ``extra_body``."""
     extra = body.get("extra_body")
     whole = {key: body[key] for key in keys if key in body}
     return {**body, **dict.fromkeys(whole, ()), "extra_body": {**(extra if isinstance(extra, dict) else {}), **whole}}
